@@ -1,0 +1,104 @@
+# The commands of this repository. `make` lists them. What takes more than a line is a script in tools/, which can be run alone.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# How long each target is fuzzed: by `make fuzz`, and by `make check`.
+FUZZTIME ?= 60s
+CHECK_FUZZTIME ?= 5s
+# Which benchmarks `make bench` runs, how often, and where: BENCH=Append COUNT=10 PKG=./push/channel.
+BENCH ?= .
+COUNT ?= 1
+PKG ?= ./...
+# More arguments for go test: TESTFLAGS='-run Resume -v'.
+TESTFLAGS ?=
+# Folders with a package-lock.json whose packages the tests need; those that do not exist are passed over.
+NODE_DIRS ?= push/gateway/testdata/sdk sdk/js
+
+# Every module of the repository but the tools, which nothing links.
+MODULES := $(shell find . -name go.mod -not -path '*/testdata/*' -not -path '*/node_modules/*' -not -path './tools/*' \
+	-exec dirname {} + | sort)
+# What is formatted: everything but what npm may have brought along.
+FORMATTED := $(wildcard *.go) $(patsubst %/,%,$(filter-out bin/ sdk/,$(wildcard */)))
+# A pinned tool, from any folder: $(TOOL) gofumpt.
+TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
+# Runs a command in every module.
+each = for m in $(MODULES); do (cd $$m && $(1)); done
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: deps
+deps: ## Install what building and testing need and this machine lacks
+	@NODE_DIRS="$(NODE_DIRS)" MODULES="$(MODULES)" tools/deps
+
+.PHONY: run
+run: ## Start a node with a demo feed on 127.0.0.1:8000
+	go run ./cmd/sluice serve --demo --listen 127.0.0.1:8000
+
+.PHONY: build
+build: ## Build every module, and the binary as bin/sluice
+	@$(call each,go build ./...)
+	@if [ -d cmd/sluice ]; then go build -o bin/sluice ./cmd/sluice; fi
+
+.PHONY: test
+test: deps ## Run all tests with the race detector, in random order
+	@$(call each,go test -race -shuffle=on -timeout 30m $(TESTFLAGS) ./...)
+
+.PHONY: check
+check: ## Everything that has to hold before a change is handed in
+	@FUZZTIME=$(CHECK_FUZZTIME) tools/check
+
+.PHONY: readme
+readme: deps ## Run every code block of README.md in a clean clone of HEAD
+	go run ./internal/readme -timeout 30m README.md
+
+.PHONY: bench
+bench: ## Run benchmarks: BENCH, COUNT and PKG choose them
+	@$(call each,go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 30m $(PKG))
+
+.PHONY: bench-once
+bench-once: ## Run every benchmark once, to see that it works
+	@$(call each,go test -run '^$$' -bench . -benchtime 1x -timeout 10m ./...)
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target for FUZZTIME
+	@FUZZTIME=$(FUZZTIME) tools/fuzz
+
+.PHONY: lint
+lint: ## Run golangci-lint in every module
+	@$(call each,$(TOOL) golangci-lint run --config $(CURDIR)/.golangci.yml ./...)
+
+.PHONY: vet
+vet: ## Run go vet in every module
+	@$(call each,go vet ./...)
+
+.PHONY: layers
+layers: ## Check the direction of imports, sizes and habits
+	go test -count=1 .
+
+.PHONY: fmt
+fmt: ## Format all Go files
+	@$(TOOL) gofumpt -l -w $(FORMATTED)
+
+.PHONY: fmt-check
+fmt-check: ## Fail if a Go file is not formatted
+	@unformatted=$$($(TOOL) gofumpt -l $(FORMATTED)); \
+	if [ -n "$$unformatted" ]; then printf 'not formatted, run make fmt:\n%s\n' "$$unformatted"; exit 1; fi
+
+.PHONY: generate
+generate: ## Make the generated files anew
+	@$(call each,go generate ./...)
+
+.PHONY: generate-check
+generate-check: ## Fail if make generate changes a file
+	@state() { git diff HEAD --binary; git status --porcelain; }; \
+	before=$$(state | sha256sum); $(MAKE) generate; after=$$(state | sha256sum); \
+	if [ "$$before" != "$$after" ]; then echo 'generated files were out of date, commit these:'; git status --short; exit 1; fi
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin
