@@ -1,0 +1,42 @@
+package session_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+
+	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/session"
+)
+
+// Two lines make a server; this one sends every line back.
+func Example() {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	srv := session.NewServer(codec.Line{}, &session.Handler{
+		Message: func(s *session.Session, msg []byte) { _ = s.Send(msg) },
+	}, nil)
+	served := make(chan error)
+	go func() { served <- srv.Serve(ln) }()
+
+	conn, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		panic(err)
+	}
+	fmt.Fprintln(conn, "hello")
+	fmt.Fprintln(conn, "world")
+	lines := bufio.NewScanner(conn)
+	for range 2 {
+		lines.Scan()
+		fmt.Println(lines.Text())
+	}
+	_ = conn.Close()
+	_ = srv.Close()
+	fmt.Println(<-served)
+	// Output:
+	// hello
+	// world
+	// session: server closed: use of closed network connection
+}

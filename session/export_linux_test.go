@@ -1,0 +1,29 @@
+package session
+
+import (
+	"net"
+	"syscall"
+	"testing"
+)
+
+// SocketOptions returns TCP_NODELAY and TCP_NOTSENT_LOWAT of the connection under s.
+func SocketOptions(t testing.TB, s *Session) (noDelay bool, lowat int) {
+	t.Helper()
+	conn := s.conn
+	if under, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = under.NetConn()
+	}
+	rc, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	var err1, err2 error
+	if err := rc.Control(func(fd uintptr) {
+		n, err1 = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_NODELAY)
+		lowat, err2 = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpNotSentLowat)
+	}); err != nil || err1 != nil || err2 != nil {
+		t.Fatal(err, err1, err2)
+	}
+	return n != 0, lowat
+}

@@ -1,0 +1,254 @@
+package session
+
+import (
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// Doors for the tests of the plain structs inside.
+
+// Queue is the outgoing queue with a pool and bounds of its own.
+type Queue struct {
+	q    queue
+	pool bufferPool
+	b    bounds
+}
+
+// NewQueue makes a queue; age is in the unit of the now that its methods are given.
+func NewQueue(chunk, bytes, frames int, age int64) *Queue {
+	return &Queue{pool: bufferPool{size: chunk}, b: bounds{bytes: bytes, frames: frames, age: age}}
+}
+
+func (q *Queue) AddCopy(p []byte, now int64, kept bool)   { q.q.addCopy(p, now, kept, &q.pool) }
+func (q *Queue) AddShared(p []byte, now int64, kept bool) { q.q.add(frame{b: p, at: now, kept: kept}) }
+func (q *Queue) AddTail(p []byte, now int64)              { q.q.addTail(p, now) }
+func (q *Queue) Full(size int, now int64) bool            { return q.q.full(size, now, &q.b) }
+func (q *Queue) MakeRoom(size int, now int64) int         { return q.q.makeRoom(size, now, &q.b) }
+func (q *Queue) Written(n int)                            { q.q.written(n) }
+func (q *Queue) Settle()                                  { q.q.settle(q.pool.size) }
+func (q *Queue) Reset() int                               { return q.q.reset() }
+func (q *Queue) Len() int                                 { return q.q.len() }
+func (q *Queue) Bytes() int                               { return q.q.bytes }
+
+// Lend returns the bytes that are lent, joined, and in how many parts they are.
+func (q *Queue) Lend() (lent []byte, parts int, all bool) {
+	b := new(batch)
+	b.clear()
+	all = q.q.lend(b)
+	for _, p := range b.parts {
+		lent = append(lent, p...)
+	}
+	return lent, len(b.parts), all
+}
+
+// ReleaseTwice gives one buffer back twice.
+func ReleaseTwice() {
+	b := (&bufferPool{size: 1}).get()
+	b.release()
+	b.release()
+}
+
+// Inbound is the buffer of bytes that arrived.
+type Inbound struct{ in inbound }
+
+func NewInbound(pool, limit int) *Inbound {
+	return &Inbound{in: inbound{pool: &bufferPool{size: pool}, limit: limit}}
+}
+
+func (i *Inbound) Unread() []byte    { return i.in.unread() }
+func (i *Inbound) Space() []byte     { return i.in.space() }
+func (i *Inbound) Arrived(n int)     { i.in.arrived(n) }
+func (i *Inbound) Used(n int)        { i.in.used(n) }
+func (i *Inbound) Rest()             { i.in.rest() }
+func (i *Inbound) Keep(n int)        { i.in.keep(n) }
+func (i *Inbound) Add(p []byte) bool { return i.in.add(p) }
+func (i *Inbound) Held() int         { return cap(i.in.buf) }
+
+// Waiting returns how many bytes wait to be written.
+func (s *Session) Waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.q == nil {
+		return 0
+	}
+	return s.q.bytes
+}
+
+// Holds reports whether the session holds a queue or the pen.
+func (s *Session) Holds() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.q != nil || s.pen != penFree
+}
+
+// Direct reports whether the connection can be written without blocking.
+func (s *Session) Direct() bool { return s.c.direct() }
+
+// Address is what sessions from a are counted by.
+func Address(a net.Addr) string { return address(a).String() }
+
+// CountWrites counts from now on how often the session writes to its connection. To be called in Open.
+func CountWrites(s *Session) *atomic.Int64 {
+	c := &countingCarrier{carrier: s.c}
+	s.c = c
+	return &c.writes
+}
+
+type countingCarrier struct {
+	carrier
+	writes atomic.Int64
+}
+
+func (c *countingCarrier) offer(b *batch) (int, error) {
+	c.writes.Add(1)
+	return c.carrier.offer(b)
+}
+
+func (c *countingCarrier) push(b *batch) (int, error) {
+	c.writes.Add(1)
+	return c.carrier.push(b)
+}
+
+// Valve makes the session's connection take only as many bytes as the test lets it, as if it were a socket. To be called in
+// Open; after that nothing reaches the real connection but its end.
+func Valve(s *Session) *ValveCarrier {
+	v := &ValveCarrier{carrier: s.c}
+	v.cond.L = &v.mu
+	s.c = v
+	return v
+}
+
+// ValveCarrier is a connection in memory with room that the test gives.
+type ValveCarrier struct {
+	carrier
+	mu      sync.Mutex
+	cond    sync.Cond
+	room    int
+	got     []byte
+	aborted bool
+	fail    error
+	during  func()
+	stuck   bool // a drain goroutine waits for room, with what it was lent
+}
+
+// Give makes room for n more bytes.
+func (v *ValveCarrier) Give(n int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.room += n
+	v.cond.Broadcast()
+}
+
+// Fail makes the next write fail.
+func (v *ValveCarrier) Fail(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.fail = err
+	v.cond.Broadcast()
+}
+
+// Got returns what was written so far.
+func (v *ValveCarrier) Got() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return string(v.got)
+}
+
+// Stuck reports whether a drain goroutine waits for room: what it was lent is settled then.
+func (v *ValveCarrier) Stuck() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.stuck
+}
+
+// During calls f inside the next offer, while nothing is locked.
+func (v *ValveCarrier) During(f func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.during = f
+}
+
+func (v *ValveCarrier) direct() bool { return true }
+
+func (v *ValveCarrier) offer(b *batch) (int, error) {
+	v.mu.Lock()
+	during := v.during
+	v.during = nil
+	v.mu.Unlock()
+	if during != nil {
+		during()
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.takeLocked(b)
+}
+
+func (v *ValveCarrier) takeLocked(b *batch) (n int, err error) {
+	if v.fail != nil {
+		return 0, v.fail
+	}
+	for _, p := range b.parts {
+		take := min(len(p), v.room)
+		v.got = append(v.got, p[:take]...)
+		v.room -= take
+		n += take
+	}
+	return n, nil
+}
+
+func (v *ValveCarrier) push(b *batch) (int, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.stuck = true
+	for v.room == 0 && v.fail == nil && !v.aborted {
+		v.cond.Wait()
+	}
+	v.stuck = false
+	if v.aborted {
+		return 0, io.ErrClosedPipe
+	}
+	return v.takeLocked(b)
+}
+
+func (v *ValveCarrier) abort() func() {
+	v.mu.Lock()
+	v.aborted = true
+	v.cond.Broadcast()
+	v.mu.Unlock()
+	return v.carrier.abort()
+}
+
+// Waiters returns how many callers wait for room.
+func (s *Session) Waiters() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiters)
+}
+
+// WatchRests tells from now on whether the session gave up its read buffer before the bytes came that it read last. To be called
+// in Open.
+func WatchRests(s *Session) *atomic.Bool {
+	c := &restingCarrier{carrier: s.c}
+	s.c = c
+	return &c.rested
+}
+
+type restingCarrier struct {
+	carrier
+	rested atomic.Bool
+}
+
+func (c *restingCarrier) read(in *inbound) (int, error) {
+	n, err := c.carrier.read(in)
+	c.rested.Store(in.rested)
+	return n, err
+}
+
+// Finishing reports whether the session is over but for a caller that is in the middle of a write.
+func (s *Session) Finishing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.phase.Load() == phaseClosed && s.drained != nil
+}

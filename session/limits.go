@@ -1,0 +1,91 @@
+package session
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+)
+
+// enter gives s its number and puts it among the live sessions, unless a limit forbids it.
+func (srv *Server) enter(s *Session) error {
+	limit := srv.o.MaxSessionsPerAddress
+	var from netip.Addr
+	if limit > 0 {
+		from = address(s.RemoteAddr())
+	}
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	if srv.closed {
+		return ErrServerClosed
+	}
+	srv.lastID++
+	s.id = srv.lastID
+	switch {
+	case srv.count >= srv.o.MaxSessions:
+		srv.refuse(s)
+		return fmt.Errorf("%w: %d", ErrLimit, srv.count)
+	case from.IsValid() && srv.addresses[from] >= limit:
+		srv.refuse(s)
+		return fmt.Errorf("%w: %d from %v", ErrLimit, limit, from)
+	}
+	if from.IsValid() {
+		srv.addresses[from]++
+	}
+	s.next = srv.first
+	if s.next != nil {
+		s.next.prev = s
+	}
+	srv.first = s
+	srv.count++
+	return nil
+}
+
+func (srv *Server) refuse(s *Session) { srv.shard(s).refused.Add(1) }
+
+// leave takes s from among the live sessions.
+func (srv *Server) leave(s *Session) {
+	var from netip.Addr
+	if srv.o.MaxSessionsPerAddress > 0 {
+		from = address(s.RemoteAddr())
+	}
+	if s.opened {
+		srv.shard(s).closed.Add(1)
+	}
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	if from.IsValid() {
+		if srv.addresses[from]--; srv.addresses[from] == 0 {
+			delete(srv.addresses, from)
+		}
+	}
+	if s.prev != nil {
+		s.prev.next = s.next
+	} else {
+		srv.first = s.next
+	}
+	if s.next != nil {
+		s.next.prev = s.prev
+	}
+	s.prev, s.next = nil, nil
+	srv.count--
+	srv.emptyLocked()
+}
+
+// address is what sessions are counted by: the IP address of a peer, for IPv6 its /64, which is what one customer gets. It is
+// not valid for peers without one.
+func address(a net.Addr) netip.Addr {
+	if a == nil {
+		return netip.Addr{}
+	}
+	at, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	if ip.Is6() {
+		if p, err := ip.Prefix(64); err == nil {
+			return p.Addr()
+		}
+	}
+	return ip
+}

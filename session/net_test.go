@@ -1,0 +1,265 @@
+package session_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/session"
+)
+
+// limit bounds everything in these tests that could hang.
+const limit = 20 * time.Second
+
+// transport is a kind of connection. Each test that can runs over all of them.
+type transport struct {
+	name   string
+	direct bool // has a write that does not block
+	half   bool // can be half-closed
+	start  func(t testing.TB, srv *session.Server) (dial func() (net.Conn, error))
+}
+
+var transports = []transport{
+	{"tcp", true, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
+		addr := serve(t, srv, listen(t, "tcp", "127.0.0.1:0"))
+		return func() (net.Conn, error) { return net.Dial("tcp", addr) }
+	}},
+	{"unix", true, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
+		dir, err := os.MkdirTemp("", "sluice") //nolint:usetesting // t.TempDir may be too long for a socket
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		addr := serve(t, srv, listen(t, "unix", filepath.Join(dir, "s")))
+		return func() (net.Conn, error) { return net.Dial("unix", addr) }
+	}},
+	{"wrapped", false, false, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
+		addr := serve(t, srv, wrappingListener{listen(t, "tcp", "127.0.0.1:0")})
+		return func() (net.Conn, error) { return net.Dial("tcp", addr) }
+	}},
+	{"tls", false, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
+		addr := serve(t, srv, tls.NewListener(listen(t, "tcp", "127.0.0.1:0"), serverTLS()))
+		return func() (net.Conn, error) {
+			d := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is not what is tested
+			return d.DialContext(context.Background(), "tcp", addr)
+		}
+	}},
+	{"pipe", false, false, func(_ testing.TB, srv *session.Server) func() (net.Conn, error) {
+		return func() (net.Conn, error) {
+			client, server := net.Pipe()
+			_, err := srv.ServeConn(server, nil)
+			return client, err
+		}
+	}},
+}
+
+// wrappingListener hides what kind of connection it accepts.
+type wrappingListener struct{ net.Listener }
+
+func (l wrappingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return struct{ net.Conn }{c}, nil
+}
+
+func listen(t testing.TB, network, addr string) net.Listener {
+	t.Helper()
+	ln, err := net.Listen(network, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}
+
+// serve runs srv on ln until the test ends, and returns the address.
+func serve(t testing.TB, srv *session.Server, ln net.Listener) string {
+	t.Helper()
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ln) }()
+	t.Cleanup(func() {
+		_ = srv.Close()
+		if err := <-served; !errors.Is(err, session.ErrServerClosed) {
+			t.Errorf("Serve returned %v", err)
+		}
+	})
+	return ln.Addr().String()
+}
+
+var serverTLS = sync.OnceValue(func() *tls.Config {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		panic(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}}}
+})
+
+// over runs f as a subtest for each transport.
+func over(t *testing.T, f func(t *testing.T, tr transport)) {
+	t.Helper()
+	overSome(t, func(transport) bool { return true }, f)
+}
+
+// overSome is over, with the transports that which chooses.
+func overSome(t *testing.T, which func(transport) bool, f func(t *testing.T, tr transport)) {
+	t.Helper()
+	for _, tr := range transports {
+		if which(tr) {
+			t.Run(tr.name, func(t *testing.T) { f(t, tr) })
+		}
+	}
+}
+
+func direct(tr transport) bool { return tr.direct }
+
+// fixture is a server with one client. Everything ends with the test.
+type fixture struct {
+	srv    *session.Server
+	dial   func() net.Conn
+	client net.Conn
+	s      *session.Session       // the client's session
+	closed chan session.CloseInfo // one for each session that ended
+}
+
+// newFixture wraps Open and Close of h.
+func newFixture(t testing.TB, tr transport, c session.Codec, h session.Handler, o *session.Options) *fixture {
+	t.Helper()
+	f := &fixture{closed: make(chan session.CloseInfo, 1000)}
+	opened := make(chan *session.Session, 1000)
+	open, closing := h.Open, h.Close
+	h.Open = func(s *session.Session) (err error) {
+		if open != nil {
+			err = open(s)
+		}
+		opened <- s
+		return err
+	}
+	h.Close = func(s *session.Session, info *session.CloseInfo) {
+		if closing != nil {
+			closing(s, info)
+		}
+		f.closed <- *info
+	}
+	f.srv = session.NewServer(c, &h, o)
+	t.Cleanup(func() { _ = f.srv.Close() })
+	dial := tr.start(t, f.srv)
+	f.dial = func() net.Conn {
+		conn, err := dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(limit))
+		return conn
+	}
+	f.client = f.dial()
+	f.s = receive(t, opened)
+	return f
+}
+
+// receive takes one value from ch, or fails.
+func receive[T any](t testing.TB, ch <-chan T) (v T) {
+	t.Helper()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case v = <-ch:
+	case <-timer.C:
+		t.Fatalf("nothing came for %v", limit)
+	}
+	return v
+}
+
+// expect reads exactly want from r.
+func expect(t testing.TB, r io.Reader, want string) {
+	t.Helper()
+	got := make([]byte, len(want))
+	n, err := io.ReadFull(r, got)
+	if err != nil || string(got) != want {
+		t.Fatalf("received %.200q, %v; want %.200q", got[:n], err, want)
+	}
+}
+
+// expectEnd reads from r until it ends, and returns what came before.
+func expectEnd(t testing.TB, r io.Reader) string {
+	t.Helper()
+	rest, err := io.ReadAll(r)
+	var ne net.Error
+	if errors.As(err, &ne) && ne.Timeout() {
+		t.Fatalf("the connection did not end: %v", err)
+	}
+	return string(rest)
+}
+
+func write(t testing.TB, w io.Writer, p string) {
+	t.Helper()
+	if _, err := io.WriteString(w, p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// echo is a handler that sends every message back.
+func echo() session.Handler {
+	return session.Handler{Message: func(s *session.Session, msg []byte) { _ = s.Send(msg) }}
+}
+
+// line is the codec of most tests.
+var line = codec.Line{Max: 1 << 20}
+
+// smallBuffers keep little in the kernel, so that a peer that does not read is noticed soon. (Much less, and TCP waits for timers
+// of its own.) Nor does the peer have to say anything.
+func smallBuffers() *session.Options {
+	return &session.Options{SendBuffer: 32 << 10, HandshakeTimeout: -1}
+}
+
+// await gives others the processor until ok is true.
+func await(t testing.TB, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !ok(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("it did not happen in %v", limit)
+		}
+	}
+}
+
+// recorder keeps what is logged.
+type recorder struct {
+	mu  sync.Mutex
+	out strings.Builder
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.out.Write(p)
+}
+
+func (r *recorder) logger() *slog.Logger { return slog.New(slog.NewTextHandler(r, nil)) }
+
+func (r *recorder) has(text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Contains(r.out.String(), text)
+}

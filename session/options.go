@@ -1,0 +1,142 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// Errors that callers branch on, with errors.Is.
+var (
+	// ErrClosed says that the session has ended or is ending; the error also wraps the cause. It is a net.ErrClosed.
+	ErrClosed = fmt.Errorf("session: closed: %w", net.ErrClosed)
+	// ErrServerClosed is what Serve and ServeConn return after Close or Shutdown. It is a net.ErrClosed.
+	ErrServerClosed = fmt.Errorf("session: server closed: %w", net.ErrClosed)
+	// ErrQueueFull says that a frame was not taken because the outgoing queue was full.
+	ErrQueueFull = errors.New("session: outgoing queue is full")
+	// ErrTimeout says that the peer was too slow: with its handshake, with a sign of life, or with reading.
+	ErrTimeout = errors.New("session: timeout")
+	// ErrTooLarge says that a message is larger than Options.MaxMessage.
+	ErrTooLarge = errors.New("session: message is too large")
+	// ErrLimit says that a connection was refused because there are as many sessions as Options allow.
+	ErrLimit = errors.New("session: too many sessions")
+	// ErrNoCodec says that a session has no codec.
+	ErrNoCodec = errors.New("session: no codec")
+)
+
+// Policy says what Send, Write and WriteShared do when the outgoing queue is full.
+type Policy uint8
+
+// The policies. Replies of the codec itself always wait, and TryWrite never queues.
+const (
+	// Wait blocks the caller until there is room, for at most WriteTimeout; then the session ends with ErrTimeout. When the
+	// caller is the session's own handler, the session stops reading meanwhile, and the peer feels it.
+	Wait Policy = iota
+	// Refuse returns ErrQueueFull.
+	Refuse
+	// DropOldest makes room by dropping whole frames of which nothing was written yet, oldest first. It must not be used with
+	// a codec whose frames depend on the frames before.
+	DropOldest
+	// CloseSlow ends the session, BySlow with ErrQueueFull.
+	CloseSlow
+)
+
+// Options are the settings of a server. A nil *Options is all defaults. For every number and duration zero means the default and
+// negative means off, unless it says something else.
+type Options struct {
+	// MaxMessage is the largest message in bytes, received or assembled by the codec; default 64 KiB. At most this and 16 KiB
+	// of framing are kept for a message that is not complete.
+	MaxMessage int
+	// ReadBuffer is the size in bytes of the pooled buffers that sessions borrow while they read; default 16 KiB, never off.
+	ReadBuffer int
+
+	// QueueBytes and QueueFrames bound what waits to be written for one session, defaults 64 KiB and 1,024. A frame that is
+	// larger than QueueBytes is taken when nothing else waits. Never off.
+	QueueBytes  int
+	QueueFrames int
+	// QueueAge makes the queue count as full when its oldest frame has waited that long; zero means it does not.
+	QueueAge time.Duration
+	// Policy is what happens when the queue is full; default Wait.
+	Policy Policy
+
+	// WriteTimeout ends a session that has bytes to write of which the peer's side took none for so long; default 10 s. It also
+	// bounds how long the Wait policy waits.
+	WriteTimeout time.Duration
+	// HandshakeTimeout bounds the TLS handshake and then the time until the codec has used the first bytes; default 10 s. For
+	// connections given to ServeConn only the TLS handshake counts.
+	HandshakeTimeout time.Duration
+	// IdleTimeout ends a session from which nothing was received for so long. Zero means off: silence is normal where data is
+	// pushed, and TCP keep-alive finds peers that are gone.
+	IdleTimeout time.Duration
+	// Linger is how long a session that was ended waits for the peer to end it as well; default 5 s.
+	Linger time.Duration
+
+	// MaxSessions bounds the sessions of the server, MaxSessionsPerAddress those from one IP address (for IPv6: from one /64).
+	// A connection beyond is closed at once and counted as refused. Zero means no bound.
+	MaxSessions           int
+	MaxSessionsPerAddress int
+
+	// Delay leaves Nagle's algorithm on. By default frames leave at once.
+	Delay bool
+	// KeepAlive is the interval of TCP keep-alive probes; zero leaves what the listener set, usually 15 s.
+	KeepAlive time.Duration
+	// SendBuffer bounds the kernel's send buffer of a TCP connection in bytes (SO_SNDBUF); zero leaves it to the system.
+	SendBuffer int
+	// NotSentLowat bounds the bytes that the kernel takes before it could send them (TCP_NOTSENT_LOWAT, Linux only), so that
+	// TryWrite refuses early and stale data is not queued where nobody can replace it. Zero leaves it to the system.
+	NotSentLowat int
+
+	// Logger is told of panics and of trouble with accepting; nil discards.
+	Logger *slog.Logger
+}
+
+// headerSlack is how many bytes beyond MaxMessage are kept of an incomplete message: framing, or the request of an HTTP upgrade.
+const headerSlack = 16 << 10
+
+// withDefaults returns a copy of o in which every field says what it means: durations that are off are 0, sizes that are off are
+// the largest int.
+func (o *Options) withDefaults() Options {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	c.MaxMessage = size(c.MaxMessage, 64<<10, maxInt-headerSlack)
+	c.ReadBuffer = size(c.ReadBuffer, 16<<10, 16<<10)
+	c.QueueBytes = size(c.QueueBytes, 64<<10, 64<<10)
+	c.QueueFrames = size(c.QueueFrames, 1024, 1024)
+	c.QueueAge = max(c.QueueAge, 0)
+	c.WriteTimeout = duration(c.WriteTimeout, 10*time.Second)
+	c.HandshakeTimeout = duration(c.HandshakeTimeout, 10*time.Second)
+	c.IdleTimeout = max(c.IdleTimeout, 0)
+	c.Linger = duration(c.Linger, 5*time.Second)
+	c.MaxSessions = size(c.MaxSessions, maxInt, maxInt)
+	c.MaxSessionsPerAddress = max(c.MaxSessionsPerAddress, 0)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+const maxInt = int(^uint(0) >> 1)
+
+// size reads an option that counts something: def when it is zero, off when it is negative.
+func size(n, def, off int) int {
+	switch {
+	case n == 0:
+		return def
+	case n < 0:
+		return off
+	default:
+		return n
+	}
+}
+
+// duration reads an option of time: def when it is zero, 0 when it is off.
+func duration(d, def time.Duration) time.Duration {
+	if d == 0 {
+		return def
+	}
+	return max(d, 0)
+}

@@ -1,0 +1,113 @@
+package session
+
+import (
+	"fmt"
+	"time"
+)
+
+// What happens when the outgoing queue is full. Under the Wait policy the frame of a blocked caller stands in line, already
+// encoded, and is moved into the queue by whoever makes room, so that first come is first served.
+
+// waiter is a caller that waits for room.
+type waiter struct {
+	f      frame
+	result chan error // capacity 1: nil when the frame is in the queue
+}
+
+// admitLocked decides whether a frame of size bytes may be added to the queue. False without an error means: wait for it.
+func (s *Session) admitLocked(size int, p Policy) (bool, error) {
+	if !s.fullLocked(size) {
+		return true, nil
+	}
+	if s.corked && s.pen == penFree && s.c.direct() {
+		s.settleLocked(true) // what is gathered may go now
+		if err := s.errLocked(); err != nil {
+			return false, err
+		}
+		if !s.fullLocked(size) {
+			return true, nil
+		}
+	}
+	switch p {
+	case Refuse:
+		s.srv.shard(s).drops.Add(1)
+		return false, ErrQueueFull
+	case DropOldest:
+		dropped := s.q.makeRoom(size, s.now(), &s.srv.bounds)
+		s.srv.shard(s).drops.Add(uint64(dropped))
+		if !s.fullLocked(size) {
+			return true, nil
+		}
+		s.srv.shard(s).drops.Add(1)
+		return false, ErrQueueFull
+	case CloseSlow:
+		s.failLocked(BySlow, ErrQueueFull)
+		return false, s.errLocked()
+	default:
+		return false, nil
+	}
+}
+
+// fullLocked reports whether the queue is full for a frame of size bytes. Nobody overtakes who waits.
+func (s *Session) fullLocked(size int) bool {
+	return len(s.waiters) > 0 || s.q != nil && s.q.full(size, s.now(), &s.srv.bounds)
+}
+
+// wait waits until f is in the queue. It is called with mu held, and releases it.
+func (s *Session) wait(f frame) error {
+	w := &waiter{f: f, result: make(chan error, 1)}
+	s.waiters = append(s.waiters, w)
+	if s.pen == penFree {
+		s.startDrainLocked() // corked on a connection without a direct write
+	}
+	s.mu.Unlock()
+
+	limit := s.srv.o.WriteTimeout
+	if limit == 0 {
+		return <-w.result
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case err := <-w.result:
+		return err
+	case <-timer.C:
+	}
+	s.mu.Lock()
+	select {
+	case err := <-w.result: // it came in at the last moment
+		s.mu.Unlock()
+		return err
+	default:
+	}
+	s.failLocked(ByTimeout, fmt.Errorf("%w: the outgoing queue was full for %v", ErrTimeout, limit))
+	s.mu.Unlock()
+	return <-w.result
+}
+
+// letInLocked moves frames of waiters into the queue while there is room.
+func (s *Session) letInLocked() {
+	for len(s.waiters) > 0 && !s.q.full(len(s.waiters[0].f.b), s.now(), &s.srv.bounds) {
+		w := s.waiters[0]
+		s.waiters[0] = nil
+		s.waiters = s.waiters[1:]
+		w.f.at = s.now()
+		s.q.add(w.f)
+		w.result <- nil
+	}
+	if len(s.waiters) == 0 {
+		s.waiters = nil
+	}
+}
+
+// turnAwayLocked tells all waiters that the session has ended.
+func (s *Session) turnAwayLocked() {
+	if len(s.waiters) == 0 {
+		return
+	}
+	err := s.errLocked()
+	for _, w := range s.waiters {
+		w.result <- err
+	}
+	s.waiters = nil
+}

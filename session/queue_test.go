@@ -1,0 +1,269 @@
+package session_test
+
+import (
+	"bytes"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-push/sluice/session"
+)
+
+// modelFrame is a frame in the trivially simple queue that the real one is compared with.
+type modelFrame struct {
+	b             []byte
+	at            int64
+	kept, started bool
+}
+
+type queueModel struct {
+	frames []modelFrame
+	lent   int
+}
+
+func (m *queueModel) bytes() (all []byte) {
+	for _, f := range m.frames {
+		all = append(all, f.b...)
+	}
+	return all
+}
+
+func (m *queueModel) written(n int) {
+	for m.lent = 0; n > 0; {
+		f := &m.frames[0]
+		if n < len(f.b) {
+			f.b, f.started = f.b[n:], true
+			return
+		}
+		n -= len(f.b)
+		m.frames = m.frames[1:]
+	}
+}
+
+func (m *queueModel) full(size int, now int64, b [3]int) bool {
+	if len(m.frames) == 0 {
+		return false
+	}
+	if len(m.bytes())+size > b[0] || len(m.frames) >= b[1] {
+		return true
+	}
+	for i, f := range m.frames {
+		if i >= m.lent && !f.started {
+			return b[2] > 0 && now-f.at > int64(b[2])
+		}
+	}
+	return false
+}
+
+func (m *queueModel) makeRoom(size int, now int64, b [3]int) (dropped int) {
+	for i := m.lent; i < len(m.frames); {
+		f := m.frames[i]
+		if f.started {
+			i++
+			continue
+		}
+		if len(m.bytes())+size <= b[0] && len(m.frames) < b[1] && (b[2] == 0 || now-f.at <= int64(b[2])) {
+			break
+		}
+		if f.kept {
+			i++
+			continue
+		}
+		m.frames = append(m.frames[:i:i], m.frames[i+1:]...)
+		dropped++
+	}
+	return dropped
+}
+
+// Whatever is added, lent, written, dropped and settled in whatever order, the queue holds the frames that the model holds.
+func TestQueueIsTheModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newQueueCheck(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"copy":   c.copy,
+			"shared": c.shared,
+			"tail":   c.tail,
+			"lend":   c.lend,
+			"write":  c.write,
+			"room":   c.room,
+			"settle": func(*rapid.T) {
+				if c.m.lent == 0 {
+					c.q.Settle()
+				}
+			},
+			"time": func(*rapid.T) { c.now++ },
+			"": func(t *rapid.T) {
+				if c.q.Len() != len(c.m.frames) || c.q.Bytes() != len(c.m.bytes()) {
+					t.Fatalf("%d frames, %d bytes; want %d, %d", c.q.Len(), c.q.Bytes(), len(c.m.frames), len(c.m.bytes()))
+				}
+			},
+		})
+		if lent, _, all := c.q.Lend(); all && !bytes.Equal(lent, c.m.bytes()) {
+			t.Fatalf("it holds %q, want %q", lent, c.m.bytes())
+		}
+		if n := c.q.Reset(); n != len(c.m.bytes()) || c.q.Len() != 0 {
+			t.Fatalf("reset dropped %d bytes of %d, %d frames are left", n, len(c.m.bytes()), c.q.Len())
+		}
+	})
+}
+
+// queueCheck does the same to a queue and to its model.
+type queueCheck struct {
+	q     *session.Queue
+	m     queueModel
+	bound [3]int
+	now   int64
+	next  byte
+}
+
+const testChunk = 32
+
+func newQueueCheck(t *rapid.T) *queueCheck {
+	c := &queueCheck{next: 'a', bound: [3]int{
+		rapid.IntRange(1, 200).Draw(t, "bytes"), rapid.IntRange(1, 20).Draw(t, "frames"), rapid.IntRange(0, 10).Draw(t, "age"),
+	}}
+	c.q = session.NewQueue(testChunk, c.bound[0], c.bound[1], int64(c.bound[2]))
+	return c
+}
+
+// fresh makes a frame unlike the ones before.
+func (c *queueCheck) fresh(t *rapid.T) (p []byte, kept bool) {
+	p = bytes.Repeat([]byte{c.next}, rapid.IntRange(0, 2*testChunk).Draw(t, "size"))
+	c.next = 'a' + (c.next-'a'+1)%26
+	return p, rapid.Bool().Draw(t, "kept")
+}
+
+func (c *queueCheck) add(p []byte, kept bool) {
+	if len(p) > 0 {
+		c.m.frames = append(c.m.frames, modelFrame{b: p, at: c.now, kept: kept})
+	}
+}
+
+func (c *queueCheck) copy(t *rapid.T) {
+	p, kept := c.fresh(t)
+	own := bytes.Clone(p)
+	c.q.AddCopy(own, c.now, kept)
+	clear(own) // it was a copy
+	c.add(p, kept)
+}
+
+func (c *queueCheck) shared(t *rapid.T) {
+	p, kept := c.fresh(t)
+	c.q.AddShared(p, c.now, kept)
+	c.add(p, kept)
+}
+
+func (c *queueCheck) tail(t *rapid.T) {
+	p, _ := c.fresh(t)
+	if len(p) == 0 || c.m.lent > 0 || len(c.m.frames) > 0 && c.m.frames[0].started {
+		return
+	}
+	c.q.AddTail(p, c.now)
+	c.m.frames = append([]modelFrame{{b: p, at: c.now, kept: true, started: true}}, c.m.frames...)
+}
+
+func (c *queueCheck) lend(t *rapid.T) {
+	want := c.m.bytes()
+	lent, parts, all := c.q.Lend()
+	if all && !bytes.Equal(lent, want) || !bytes.HasPrefix(want, lent) {
+		t.Fatalf("lent %q, all %v; want %q", lent, all, want)
+	}
+	if parts > len(c.m.frames) {
+		t.Fatalf("%d parts for %d frames", parts, len(c.m.frames))
+	}
+	c.m.lent = 0
+	for n := len(lent); n > 0; c.m.lent++ {
+		n -= len(c.m.frames[c.m.lent].b)
+	}
+}
+
+func (c *queueCheck) write(t *rapid.T) {
+	lent, _, _ := c.q.Lend()
+	n := rapid.IntRange(0, len(lent)).Draw(t, "n")
+	c.q.Written(n)
+	c.m.written(n)
+}
+
+func (c *queueCheck) room(t *rapid.T) {
+	size := rapid.IntRange(1, 50).Draw(t, "size")
+	if got, want := c.q.Full(size, c.now), c.m.full(size, c.now, c.bound); got != want {
+		t.Fatalf("full: %v, want %v", got, want)
+	}
+	if got, want := c.q.MakeRoom(size, c.now), c.m.makeRoom(size, c.now, c.bound); got != want {
+		t.Fatalf("dropped %d, want %d", got, want)
+	}
+}
+
+// Frames that were copied lie side by side, so that many small ones are one piece for the system call.
+func TestQueueJoinsNeighbours(t *testing.T) {
+	q := session.NewQueue(1024, 1<<20, 1000, 0)
+	for range 20 {
+		q.AddCopy([]byte("0123456789"), 0, false)
+	}
+	if lent, parts, all := q.Lend(); len(lent) != 200 || parts != 1 || !all {
+		t.Errorf("%d bytes in %d parts, all %v; want 200 in 1", len(lent), parts, all)
+	}
+}
+
+func TestReleasingABufferTwicePanics(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("it did not panic")
+		}
+	}()
+	session.ReleaseTwice()
+}
+
+// Whatever arrives and is used in whatever pieces, what is unread is what a plain slice says, and memory is bounded.
+func TestInboundIsASlice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pool, limit := rapid.IntRange(1, 64).Draw(t, "pool"), rapid.IntRange(1, 300).Draw(t, "limit")
+		in := session.NewInbound(pool, limit)
+		var model []byte
+		next := byte(0)
+		t.Repeat(map[string]func(*rapid.T){
+			"arrive": func(t *rapid.T) {
+				space := in.Space()
+				if (len(space) == 0) != (len(model) >= limit) {
+					t.Fatalf("space for %d bytes with %d of %d unread", len(space), len(model), limit)
+				}
+				n := rapid.IntRange(0, len(space)).Draw(t, "n")
+				for i := range n {
+					next++
+					space[i] = next
+					model = append(model, next)
+				}
+				in.Arrived(n)
+			},
+			"use": func(t *rapid.T) {
+				n := rapid.IntRange(0, len(model)).Draw(t, "n")
+				in.Used(n)
+				model = model[n:]
+			},
+			"add": func(t *rapid.T) {
+				p := make([]byte, rapid.IntRange(0, 100).Draw(t, "n"))
+				fits := len(model)+len(p) <= limit
+				if ok := in.Add(p); ok != fits {
+					t.Fatalf("added %v, want %v", ok, fits)
+				}
+				model = append(model, p...)
+				model = model[:min(len(model), limit)]
+			},
+			"rest": func(t *rapid.T) {
+				in.Rest()
+				if held := in.Held(); held > 4*len(model)+16 || held > 0 && len(model) == 0 {
+					t.Fatalf("%d bytes are held for %d", held, len(model))
+				}
+			},
+			"keep": func(*rapid.T) { in.Keep(16) },
+			"": func(t *rapid.T) {
+				if !bytes.Equal(in.Unread(), model) {
+					t.Fatalf("unread %v, want %v", in.Unread(), model)
+				}
+				if most := max(pool, 2*limit, 128); in.Held() > most {
+					t.Fatalf("%d bytes are held with a limit of %d", in.Held(), limit)
+				}
+			},
+		})
+	})
+}

@@ -1,0 +1,13 @@
+//go:build !linux
+
+package session
+
+import "net"
+
+// newRaw returns nil: elsewhere than on Linux every connection has the plain carrier.
+func newRaw(net.Conn) carrier { return nil }
+
+// rawCall is nothing here.
+type rawCall struct{}
+
+func (*rawCall) bind(*batch) {}

@@ -1,0 +1,170 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Server runs sessions: those that it accepts in Serve and those given to ServeConn. All methods may be called concurrently.
+type Server struct {
+	// Set when made.
+	o       Options
+	bounds  bounds
+	codec   Codec
+	handler *Handler
+	pools   *pools
+	start   time.Time
+
+	counters [counterShards]counters
+	watch    watch
+	closing  chan struct{} // closed by Close and Shutdown
+
+	mu sync.Mutex
+	// Guarded by mu.
+	closed    bool
+	listeners map[net.Listener]struct{}
+	first     *Session
+	count     int
+	lastID    uint64
+	addresses map[netip.Addr]int // only with a bound on sessions per address
+	empty     chan struct{}      // closed when closing and no session is left
+}
+
+// NewServer makes a server whose sessions begin with codec and handler. The codec must be stateless, or nil if Open of the handler
+// sets one for each session with [Session.SetCodec]. A nil handler handles nothing; nil options are all defaults.
+func NewServer(codec Codec, h *Handler, o *Options) *Server {
+	if h == nil {
+		h = new(Handler)
+	}
+	own := *h
+	srv := &Server{
+		o: o.withDefaults(), codec: codec, handler: &own, start: time.Now(),
+		closing: make(chan struct{}), empty: make(chan struct{}),
+		listeners: make(map[net.Listener]struct{}), addresses: make(map[netip.Addr]int),
+	}
+	srv.watch.stop = make(chan struct{})
+	srv.bounds = bounds{bytes: srv.o.QueueBytes, frames: srv.o.QueueFrames, age: int64(srv.o.QueueAge)}
+	srv.pools = newPools(srv.o.ReadBuffer)
+	return srv
+}
+
+// Attach says how a session given to ServeConn differs from those that the server accepts itself. Zero fields are the server's.
+type Attach struct {
+	Codec   Codec    // the session's own codec
+	Handler *Handler // the session's own handler; must not be changed afterwards
+	Initial []byte   // bytes of the peer that were read already; copied
+	Value   any      // what Session.Value returns from the start
+}
+
+// ServeConn runs a session on a connection that was accepted elsewhere, and perhaps upgraded by another protocol. It starts the
+// session's goroutine and returns. The connection belongs to the session, also when an error is returned: then it is closed.
+// A nil Attach makes it a session like those that Serve accepts. Errors: [ErrServerClosed], [ErrLimit], and [ErrTooLarge] if Initial
+// is longer than any message may be.
+func (srv *Server) ServeConn(conn net.Conn, at *Attach) (*Session, error) {
+	setTCP(conn, &srv.o)
+	s := newSession(srv, conn, at)
+	if at != nil && !s.in.add(at.Initial) {
+		s.in.drop()
+		_ = conn.Close()
+		return nil, fmt.Errorf("session: initial bytes: %w", ErrTooLarge)
+	}
+	if err := srv.enter(s); err != nil {
+		s.in.drop()
+		_ = conn.Close()
+		return nil, err
+	}
+	go s.run()
+	return s, nil
+}
+
+// Sessions visits the sessions that are live when it begins. A session may end while it is being visited.
+func (srv *Server) Sessions() iter.Seq[*Session] {
+	return func(yield func(*Session) bool) {
+		for _, s := range srv.snapshot() {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+func (srv *Server) snapshot() []*Session {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	all := make([]*Session, 0, srv.count)
+	for s := srv.first; s != nil; s = s.next {
+		all = append(all, s)
+	}
+	return all
+}
+
+// Len returns the number of live sessions.
+func (srv *Server) Len() int {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	return srv.count
+}
+
+// Close stops listening and ends all sessions at once, ByLocal with [ErrServerClosed]. It waits until the last one has ended;
+// called from a handler it does not wait. It always returns nil.
+func (srv *Server) Close() error {
+	srv.stopAccepting()
+	for s := range srv.Sessions() {
+		s.Abort(ErrServerClosed)
+	}
+	if !inHandler() {
+		<-srv.empty
+		srv.watch.wg.Wait()
+	}
+	return nil
+}
+
+// Shutdown stops listening, calls Drain of the handler for every session, and waits until all sessions have ended. When ctx is
+// done first it closes the rest as Close does and returns the context's error. Called from a handler it does not wait.
+func (srv *Server) Shutdown(ctx context.Context) error {
+	srv.stopAccepting()
+	for s := range srv.Sessions() {
+		if s.h.Drain != nil {
+			s.guard("drain", func() { s.h.Drain(s) })
+		}
+	}
+	if inHandler() {
+		return nil
+	}
+	select {
+	case <-srv.empty:
+		srv.watch.wg.Wait()
+		return nil
+	case <-ctx.Done():
+		_ = srv.Close()
+		return fmt.Errorf("session: shutdown: %w", ctx.Err())
+	}
+}
+
+// stopAccepting closes the listeners. From now on no session comes.
+func (srv *Server) stopAccepting() {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	if srv.closed {
+		return
+	}
+	srv.closed = true
+	close(srv.closing)
+	for ln := range srv.listeners {
+		_ = ln.Close()
+	}
+	srv.emptyLocked()
+}
+
+// emptyLocked says that no session is left, if that is so for good.
+func (srv *Server) emptyLocked() {
+	if srv.closed && srv.count == 0 {
+		close(srv.empty)
+		close(srv.watch.stop)
+	}
+}

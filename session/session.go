@@ -1,0 +1,165 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Session is one live connection with identity. All methods may be called by any goroutine at any time, unless they say
+// otherwise, and none but Close, and Send, Write and WriteShared under the Wait policy, ever blocks.
+type Session struct {
+	// Set when made.
+	id   uint64
+	srv  *Server
+	h    *Handler
+	conn net.Conn
+	c    carrier
+
+	value atomic.Pointer[any]
+	phase atomic.Uint32 // written under mu
+
+	// Owned by the goroutine in run.
+	in        inbound
+	replier   Replier
+	replies   []byte
+	streak    int  // reads in a row that found bytes at once
+	discard   bool // what arrives is thrown away undecoded
+	handshake bool // the codec has not used anything yet
+	lastRead  time.Time
+	opened    bool
+
+	// Owned by the server, guarded by its mutex.
+	prev, next *Session
+
+	mu sync.Mutex
+	// Guarded by mu. The write path: see write.go.
+	codec     Codec // written only by the goroutine in run, which reads it without mu
+	q         *queue
+	pen       pen
+	corked    bool  // the messages of one read are being handled
+	overdue   bool  // the watch has seen the cork before
+	slot      uint8 // 1 + the slot in which the watch knows of the cork, or 0
+	want      bool  // TryWrite was refused and Writable is owed
+	notifying bool  // a goroutine is in notify
+	waiters   []*waiter
+	// The end: see close.go.
+	info    *CloseInfo
+	endBy   time.Time     // when an ending session is over at the latest
+	linger  bool          // an ending session half-closes and waits for the peer
+	half    bool          // it has done so
+	drained chan struct{} // closed when nothing is to be written any more; made by who waits
+
+	transient sync.WaitGroup // drain, notify and abort; added to under mu while the phase is not closed
+	done      sync.WaitGroup // run, and with it everything
+}
+
+// The phases of a session.
+const (
+	phaseOpen   uint32 = iota
+	phaseEnding        // no more writes are accepted, no more messages are handled; what waits is still written
+	phaseClosed        // nothing is read or written
+)
+
+// newSession makes a session that is not yet running.
+func newSession(srv *Server, conn net.Conn, at *Attach) *Session {
+	s := &Session{srv: srv, h: srv.handler, conn: conn, c: newCarrier(conn), handshake: at == nil}
+	s.in.pool = &srv.pools.read
+	s.in.limit = srv.o.MaxMessage + headerSlack
+	codec := srv.codec
+	if at != nil {
+		if at.Handler != nil {
+			s.h = at.Handler
+		}
+		if at.Codec != nil {
+			codec = at.Codec
+		}
+		if at.Value != nil {
+			s.SetValue(at.Value)
+		}
+	}
+	s.SetCodec(codec)
+	s.done.Add(1)
+	return s
+}
+
+// ID returns the session's number: unique within its server, never used again, at least 1.
+func (s *Session) ID() uint64 { return s.id }
+
+// RemoteAddr returns the address of the peer, also after the session has ended.
+func (s *Session) RemoteAddr() net.Addr { return s.conn.RemoteAddr() }
+
+// LocalAddr returns the address on this side, also after the session has ended.
+func (s *Session) LocalAddr() net.Addr { return s.conn.LocalAddr() }
+
+// Conn returns the connection under the session, for what only it knows, such as the state of its TLS. Reading, writing, closing
+// and setting deadlines are the session's alone.
+func (s *Session) Conn() net.Conn { return s.conn }
+
+// SetCodec changes the codec for everything that comes after. It may be called from Open and Message only; the message that is
+// being handled stays valid as if the old codec were still there.
+func (s *Session) SetCodec(c Codec) {
+	s.mu.Lock()
+	s.codec = c
+	s.mu.Unlock()
+	s.replier, _ = c.(Replier)
+	s.in.need = 0
+}
+
+// Value returns what SetValue was last given, or nil.
+func (s *Session) Value() any {
+	if v := s.value.Load(); v != nil {
+		return *v
+	}
+	return nil
+}
+
+// SetValue keeps the user's state of this session. Usually it is called once, in Open, with a pointer.
+func (s *Session) SetValue(v any) { s.value.Store(&v) }
+
+// Close ends the session at once, drops what is not written, and waits until Close of its handler has returned. Called from any
+// handler of any session it does not wait: what is running there may be what it would wait for. Closing again only waits.
+func (s *Session) Close() {
+	s.Abort(ErrClosed)
+	if !inHandler() {
+		s.done.Wait()
+	}
+}
+
+// Abort ends the session at once, ByLocal with cause, and drops what is not written. It does not wait.
+func (s *Session) Abort(cause error) {
+	s.mu.Lock()
+	s.failLocked(ByLocal, orClosed(cause))
+	s.mu.Unlock()
+}
+
+// End ends the session gently, ByLocal with cause: after all that waits it writes last, a frame already encoded, or nothing when
+// it is empty; then tells the peer that nothing more comes (on connections that can), and waits for the peer to end as well, for at
+// most Options.Linger. It returns at once; last is copied. From now on nothing more is accepted for writing and no more messages
+// are handled. A session that is ending or has ended stays as it is.
+func (s *Session) End(last []byte, cause error) {
+	s.mu.Lock()
+	s.endLocked(&CloseInfo{By: ByLocal, Err: orClosed(cause)}, last, s.srv.o.Linger > 0)
+	s.mu.Unlock()
+}
+
+func orClosed(err error) error {
+	if err == nil {
+		return ErrClosed
+	}
+	return err
+}
+
+// errLocked says why nothing can be sent, or nil.
+func (s *Session) errLocked() error {
+	if s.phase.Load() == phaseOpen {
+		return nil
+	}
+	if s.info == nil || errors.Is(s.info.Err, ErrClosed) {
+		return ErrClosed
+	}
+	return fmt.Errorf("%w: %w", ErrClosed, s.info.Err)
+}

@@ -1,0 +1,131 @@
+package session
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// watchTick is how often the watch looks. A cork that it sees twice is pulled.
+const watchTick = time.Millisecond
+
+// watchIdle is after how many ticks with nothing to see its goroutine ends.
+const watchIdle = 100
+
+// watch pulls the corks of sessions whose handlers take their time. A session announces itself when the first frame is gathered, in
+// a slot of its choice, and leaves when the cork is drawn; so there are as many in the slots as handlers are running, not as
+// there are sessions. Its goroutine exists while slots are being used and a tenth of a second longer.
+type watch struct {
+	slots   [128]atomic.Pointer[Session]
+	running atomic.Bool
+	stop    chan struct{} // closed when no session is left and none will come
+	wg      sync.WaitGroup
+}
+
+// enter puts s into a free slot and returns its number, or −1.
+func (w *watch) enter(s *Session) int {
+	for i := range uint64(4) {
+		slot := (s.id + 31*i) % uint64(len(w.slots))
+		if w.slots[slot].CompareAndSwap(nil, s) {
+			if !w.running.Load() && w.running.CompareAndSwap(false, true) {
+				w.wg.Go(w.run)
+			}
+			return int(slot)
+		}
+	}
+	return -1
+}
+
+func (w *watch) leave(slot int) { w.slots[slot].Store(nil) }
+
+func (w *watch) run() {
+	ticker := time.NewTicker(watchTick)
+	defer ticker.Stop()
+	for idle := 0; ; idle++ {
+		select {
+		case <-ticker.C:
+		case <-w.stop:
+			return
+		}
+		if w.look() {
+			idle = 0
+		}
+		if idle < watchIdle {
+			continue
+		}
+		// A session that enters now either sees that nobody is running, or is seen.
+		w.running.Store(false)
+		if !w.any() || !w.running.CompareAndSwap(false, true) {
+			return
+		}
+	}
+}
+
+// look visits the sessions in the slots and reports whether there was one.
+func (w *watch) look() (seen bool) {
+	for i := range w.slots {
+		if s := w.slots[i].Load(); s != nil {
+			seen = true
+			s.watched()
+		}
+	}
+	return seen
+}
+
+func (w *watch) any() bool {
+	for i := range w.slots {
+		if w.slots[i].Load() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// cork begins to gather what is sent: the messages of one read are being handled.
+func (s *Session) cork() {
+	s.mu.Lock()
+	s.corked, s.overdue = true, false
+	s.mu.Unlock()
+}
+
+// uncork ends it, and writes what was gathered.
+func (s *Session) uncork() {
+	s.mu.Lock()
+	s.uncorkLocked()
+	s.mu.Unlock()
+}
+
+func (s *Session) uncorkLocked() {
+	s.corked = false
+	if s.slot != 0 {
+		s.srv.watch.leave(int(s.slot) - 1)
+		s.slot = 0
+	}
+	if s.pen == penFree && s.q != nil {
+		s.settleLocked(true)
+	}
+}
+
+// watchLocked makes sure that the watch knows of the cork, which is about to hold something. If it has no place, the cork is
+// drawn.
+func (s *Session) watchLocked() bool {
+	if s.slot == 0 {
+		s.slot = uint8(s.srv.watch.enter(s) + 1)
+		s.corked = s.slot != 0
+	}
+	return s.corked
+}
+
+// watched is called by the watch.
+func (s *Session) watched() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slot == 0 || s.pen != penFree || s.q == nil {
+		return
+	}
+	if !s.overdue {
+		s.overdue = true
+		return
+	}
+	s.uncorkLocked()
+}

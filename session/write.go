@@ -1,0 +1,362 @@
+package session
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+)
+
+// The write path. Whoever writes to the connection holds the pen; there is one for each session, and the mutex is never held
+// during a write except for what is said of shutting down in close.go.
+//
+//	free     nobody writes. If the session is corked the queue may hold gathered frames, otherwise it is empty.
+//	writing  a caller of Send, TryWrite, ... or the reading goroutine writes from its own stack, without blocking.
+//	draining the goroutine in drain waits for the peer. It exists only while the connection has no room.
+//
+// A sender that finds the pen free and no cork takes it and writes at once. One that finds it taken appends to the queue, under
+// the policy when that is full, and returns; who holds the pen drains the queue before putting it down (settleLocked). When
+// the connection takes no more, the pen goes to a new drain goroutine.
+//
+// The cork: while the messages of one read are handled, frames are gathered in the queue although the pen is free, and leave in one
+// write when the last message has been handled, or when the queue is full. Frames of other goroutines gather with them, because
+// nobody can tell who called; so that a handler which takes its time holds nobody back, a cork that holds something is pulled by
+// the watch after one to two milliseconds (watch.go), and the rest of that read is handled without. TryWrite never gathers: it writes
+// what is gathered and then its own frames, so that the order of bytes is the order of calls in every case.
+
+// pen says who may write.
+type pen uint8
+
+const (
+	penFree pen = iota
+	penWriting
+	penDraining
+)
+
+// settleRounds is how many batches a sender writes on behalf of others before a goroutine takes over.
+const settleRounds = 16
+
+// Send encodes msg with the session's codec and writes it. msg is copied or finished with when Send returns. If the connection
+// takes it at once that is all; otherwise it is queued, and when the queue is full Options.Policy decides. A nil error means that the
+// frame was accepted, not that it has arrived. The errors: [ErrClosed] with the cause, [ErrQueueFull], [ErrTimeout] (Wait, and the
+// session has ended for it), and those of the codec, which leave the session as it is.
+func (s *Session) Send(msg []byte) error {
+	s.mu.Lock()
+	if err := s.errLocked(); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	if s.codec == nil {
+		s.mu.Unlock()
+		return ErrNoCodec
+	}
+	if s.pen == penFree && !s.corked && s.c.direct() {
+		b := s.srv.pools.batch()
+		out, err := s.codec.AppendEncode(b.scratch[:0], msg)
+		if err != nil {
+			s.mu.Unlock()
+			s.srv.pools.putBatch(b)
+			return fmt.Errorf("session: encode: %w", err)
+		}
+		b.scratch = out[:0]
+		return s.writeNow(b, out, false)
+	}
+	admitted, err := s.admitLocked(len(msg), s.srv.o.Policy)
+	if err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	if !admitted {
+		out, err := s.codec.AppendEncode(nil, msg)
+		if err != nil {
+			s.mu.Unlock()
+			return fmt.Errorf("session: encode: %w", err)
+		}
+		return s.wait(frame{b: out})
+	}
+	q := s.queueLocked()
+	out, err := s.codec.AppendEncode(q.space(len(msg)+16, &s.srv.pools.chunk), msg)
+	if err == nil {
+		q.addOwned(out, s.now(), false)
+	}
+	s.queuedLocked()
+	s.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("session: encode: %w", err)
+	}
+	return nil
+}
+
+// Write writes a frame that is already encoded. In all else it is [Session.Send].
+func (s *Session) Write(frame []byte) error { return s.writeFrame(frame, false) }
+
+// WriteShared is [Session.Write] for a frame that nobody changes any more: it may be kept, without being copied, until it is
+// written, and may be written to many sessions at once.
+func (s *Session) WriteShared(frame []byte) error { return s.writeFrame(frame, true) }
+
+func (s *Session) writeFrame(p []byte, shared bool) error {
+	s.mu.Lock()
+	if err := s.errLocked(); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	if len(p) == 0 {
+		s.mu.Unlock()
+		return nil
+	}
+	if s.pen == penFree && !s.corked && s.c.direct() {
+		return s.writeNow(s.srv.pools.batch(), p, shared)
+	}
+	admitted, err := s.admitLocked(len(p), s.srv.o.Policy)
+	switch {
+	case err != nil:
+		s.mu.Unlock()
+		return err
+	case !admitted && shared:
+		return s.wait(frame{b: p})
+	case !admitted:
+		return s.wait(frame{b: bytes.Clone(p)})
+	}
+	s.addLocked(p, shared, false)
+	s.queuedLocked()
+	s.mu.Unlock()
+	return nil
+}
+
+// addLocked adds a frame to the queue.
+func (s *Session) addLocked(p []byte, shared, kept bool) {
+	if shared {
+		s.queueLocked().add(frame{b: p, at: s.now(), kept: kept})
+	} else {
+		s.queueLocked().addCopy(p, s.now(), kept, &s.srv.pools.chunk)
+	}
+}
+
+// writeNow writes one frame on an idle connection. It is called with mu held, and releases it.
+func (s *Session) writeNow(b *batch, p []byte, shared bool) error {
+	room, ok := true, true
+	for len(p) > 0 && room && ok {
+		b.add(p)
+		var n int
+		n, room, ok = s.offerLocked(b)
+		b.clear()
+		p = p[n:]
+	}
+	if ok && len(p) > 0 {
+		if !shared {
+			p = bytes.Clone(p)
+		}
+		s.queueLocked().addTail(p, s.now())
+	}
+	s.srv.pools.putBatch(b)
+	s.settleLocked(room)
+	var err error
+	if !ok {
+		err = s.errLocked()
+	}
+	s.mu.Unlock()
+	return err
+}
+
+// offerLocked takes the pen and offers b to the connection, without mu. It returns how much was taken, whether that was all, and
+// whether the session is still alive.
+func (s *Session) offerLocked(b *batch) (n int, room, ok bool) {
+	s.pen = penWriting
+	s.mu.Unlock()
+	n, err := s.c.offer(b)
+	s.srv.shard(s).bytesOut.Add(uint64(n))
+	s.mu.Lock()
+	if err != nil {
+		s.failLocked(ByError, fmt.Errorf("session: %w", err))
+	}
+	return n, n == b.size, s.phase.Load() != phaseClosed
+}
+
+// TryWrite offers frames, in order, without ever blocking and without queueing whole frames, and returns how many were taken. A
+// frame is taken once the connection has taken at least one byte of it; the rest of a partly taken frame is kept, not copied, and
+// sent before anything else. So the frames must never be changed. While something waits to be written none is taken.
+//
+// On connections that cannot be written without blocking (anything but plain TCP and Unix sockets on Linux) frames are kept whole
+// while less than 64 KiB waits, and count as taken.
+//
+// When fewer than all were taken, Writable of the handler is called once there is room again: exactly one call for any number of
+// refusals before it, and never none. The error is [ErrClosed] with the cause; then Writable is not called.
+func (s *Session) TryWrite(frames [][]byte) (taken int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.errLocked(); err != nil {
+		return 0, err
+	}
+	if !s.c.direct() {
+		return s.tryQueueLocked(frames), nil
+	}
+	if s.pen != penFree {
+		s.refusedLocked(len(frames))
+		return 0, nil
+	}
+	room := true
+	b := s.srv.pools.batch()
+	for room && s.phase.Load() == phaseOpen && taken < len(frames) {
+		waiting := s.lendLocked(b)
+		if b.size == waiting && (s.q == nil || waiting == s.q.bytes) {
+			for _, f := range frames[taken:] {
+				if b.add(f) < len(f) {
+					break
+				}
+			}
+		}
+		if b.size == 0 { // only empty frames are left
+			taken = len(frames)
+			break
+		}
+		var n int
+		var ok bool
+		if n, room, ok = s.offerLocked(b); !ok {
+			break
+		}
+		b.clear()
+		taken += s.takenLocked(frames[taken:], n, waiting)
+	}
+	s.srv.pools.putBatch(b)
+	s.refusedLocked(len(frames) - taken)
+	s.settleLocked(room)
+	if taken < len(frames) {
+		err = s.errLocked()
+	}
+	return taken, err
+}
+
+// takenLocked accounts for n bytes that were written, the first of them from the queue, which had waiting bytes to offer. It
+// returns how many of frames have gone, counting the last one when only a part of it has.
+func (s *Session) takenLocked(frames [][]byte, n, waiting int) (taken int) {
+	if waiting > 0 {
+		s.writtenLocked(min(n, waiting))
+		n -= min(n, waiting)
+	}
+	for n > 0 {
+		f := frames[taken]
+		taken++
+		if n < len(f) {
+			s.queueLocked().addTail(f[n:], s.now())
+			break
+		}
+		n -= len(f)
+	}
+	return taken
+}
+
+// tryQueueLocked is TryWrite on a connection that cannot be written without blocking.
+func (s *Session) tryQueueLocked(frames [][]byte) (taken int) {
+	for _, f := range frames {
+		if s.q != nil && s.q.bytes >= tryQueueBytes {
+			break
+		}
+		s.addLocked(f, true, true)
+		taken++
+	}
+	s.refusedLocked(len(frames) - taken)
+	if s.pen == penFree && s.q != nil {
+		s.startDrainLocked()
+	}
+	return taken
+}
+
+// refusedLocked notes that n frames were not taken by TryWrite.
+func (s *Session) refusedLocked(n int) {
+	if n > 0 {
+		s.want = true
+	}
+}
+
+// tryQueueBytes is how much may wait before TryWrite takes nothing more, where it has to queue.
+const tryQueueBytes = 64 << 10
+
+// queueLocked returns the queue, taking one from the pool if the session holds none.
+func (s *Session) queueLocked() *queue {
+	if s.q == nil {
+		s.q = s.srv.pools.queue()
+	}
+	return s.q
+}
+
+// lendLocked puts what waits into b and returns how many bytes that is.
+func (s *Session) lendLocked(b *batch) int {
+	if s.q == nil {
+		return 0
+	}
+	s.q.lend(b)
+	return b.size
+}
+
+// writtenLocked takes n written bytes off the queue and lets waiters in.
+func (s *Session) writtenLocked(n int) {
+	if s.q == nil {
+		return
+	}
+	s.q.written(n)
+	s.letInLocked()
+}
+
+// settleLocked is called by who has the pen, or could take it, when its own work is done: it writes what has come into the queue
+// meanwhile, hands the pen over to a drain goroutine when there is no room, and otherwise puts it down.
+func (s *Session) settleLocked(room bool) {
+	for round := 0; room && s.phase.Load() != phaseClosed && s.q != nil && s.q.len() > 0; round++ {
+		if round == settleRounds || !s.c.direct() {
+			room = false
+			break
+		}
+		b := s.srv.pools.batch()
+		s.lendLocked(b)
+		var n int
+		n, room, _ = s.offerLocked(b)
+		s.srv.pools.putBatch(b)
+		s.writtenLocked(n)
+	}
+	// Without room and with nothing left over, a drain goroutine is needed only if somebody waits for room.
+	if !room && s.phase.Load() != phaseClosed && (s.want || s.q != nil && s.q.len() > 0) {
+		s.startDrainLocked()
+		return
+	}
+	s.putDownLocked()
+}
+
+// putDownLocked puts the pen down: nothing waits to be written, or nothing ever will be.
+func (s *Session) putDownLocked() {
+	s.pen = penFree
+	if s.phase.Load() == phaseClosed {
+		s.wakeLocked() // finish waits for the pen, and takes the queue
+		return
+	}
+	if s.q != nil {
+		s.srv.pools.putQueue(s.q)
+		s.q = nil
+	}
+	if s.phase.Load() == phaseEnding {
+		s.writtenOutLocked()
+		return
+	}
+	if s.want && !s.notifying {
+		s.notifying = true
+		s.transient.Go(s.notify)
+	}
+}
+
+// queuedLocked is called after a frame was added to the queue by somebody without the pen.
+func (s *Session) queuedLocked() {
+	switch {
+	case s.pen != penFree || s.q == nil || s.q.len() == 0:
+	case s.corked && s.q.bytes < gatherBytes && s.watchLocked():
+	default:
+		s.settleLocked(true)
+	}
+}
+
+// gatherBytes is how much a cork holds.
+const gatherBytes = 64 << 10
+
+// now is the time that frames in the queue carry. Nobody asks without a bound on age.
+func (s *Session) now() int64 {
+	if s.srv.o.QueueAge == 0 {
+		return 0
+	}
+	return int64(time.Since(s.srv.start))
+}
