@@ -1,0 +1,240 @@
+package websocket
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"iter"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Response is how a handshake is about to be accepted; Options.Accept may change it.
+type Response struct {
+	// Subprotocol was agreed on. If Accept changes it, it must be one of Request.Protocols, or empty.
+	Subprotocol string
+	// Opcode is the kind of message AppendEncode will make on this connection: OpText or OpBinary.
+	Opcode Opcode
+	// Header is added to the response; it is this response's own map, never nil. Fields that the handshake sets are left out.
+	Header http.Header
+}
+
+// accept checks what RFC 6455 §4.2.1 demands of the header, and then the server's own policy (§4.2.2).
+func (o *Options) accept(r *Request) (*Response, *Refusal) {
+	if refusal := r.checkUpgrade(); refusal != nil {
+		return nil, refusal
+	}
+	if refusal := r.parseFields(); refusal != nil {
+		return nil, refusal
+	}
+	if !o.originAllowed(r) {
+		return nil, &Refusal{Status: http.StatusForbidden, Reason: "origin is not allowed"}
+	}
+	res := &Response{Opcode: o.Opcode, Header: o.Header.Clone()}
+	if res.Header == nil {
+		res.Header = http.Header{}
+	}
+	if i := slices.IndexFunc(o.Subprotocols, func(p string) bool { return slices.Contains(r.Protocols, p) }); i >= 0 {
+		res.Subprotocol = o.Subprotocols[i]
+	}
+	if o.Accept != nil {
+		if err := o.Accept(r, res); err != nil {
+			return nil, asRefusal(err)
+		}
+	}
+	return res, nil
+}
+
+// checkUpgrade checks that the client asks for the protocol, and for the version, that is spoken here.
+func (r *Request) checkUpgrade() *Refusal {
+	if !hasToken(r.Header["Upgrade"], "websocket") || !hasToken(r.Header["Connection"], "upgrade") {
+		return upgradeRequired("this is a WebSocket endpoint")
+	}
+	version := r.Header["Sec-Websocket-Version"]
+	if len(version) != 1 || version[0] != "13" {
+		return upgradeRequired("WebSocket version 13 is required")
+	}
+	return nil
+}
+
+// upgradeRequired is status 426, which has to say to what (RFC 9110 §15.5.22, RFC 6455 §4.4).
+func upgradeRequired(reason string) *Refusal {
+	return &Refusal{Status: http.StatusUpgradeRequired, Reason: reason, Header: http.Header{
+		"Upgrade":               {"websocket"},
+		"Sec-Websocket-Version": {"13"},
+	}}
+}
+
+// parseFields reads the key, the offered subprotocols and the origin.
+func (r *Request) parseFields() *Refusal {
+	key := r.Header["Sec-Websocket-Key"]
+	if len(key) != 1 || len(key[0]) != 24 {
+		return malformed("Sec-WebSocket-Key is required exactly once, with 16 bytes in base64")
+	}
+	if nonce, err := base64.StdEncoding.DecodeString(key[0]); err != nil || len(nonce) != 16 {
+		return malformed("Sec-WebSocket-Key is required exactly once, with 16 bytes in base64")
+	}
+	r.key = key[0]
+	for token := range tokens(r.Header["Sec-Websocket-Protocol"]) {
+		if !isToken(token) {
+			return malformed("malformed Sec-WebSocket-Protocol")
+		}
+		r.Protocols = append(r.Protocols, token)
+	}
+	switch origin := r.Header["Origin"]; len(origin) {
+	case 0:
+	case 1:
+		r.Origin = origin[0]
+	default:
+		return malformed("more than one Origin")
+	}
+	return nil
+}
+
+// originAllowed says whether the page that asks may connect (RFC 6455 §10.2).
+func (o *Options) originAllowed(r *Request) bool {
+	if o.CheckOrigin != nil {
+		return o.CheckOrigin(r)
+	}
+	if len(r.Header["Origin"]) == 0 {
+		return true
+	}
+	scheme, host, ok := strings.Cut(r.Origin, "://")
+	if ok && equalFold(host, r.Host) {
+		return true
+	}
+	return slices.ContainsFunc(o.Origins, func(pattern string) bool {
+		if pattern == "*" || equalFold(pattern, r.Origin) {
+			return true
+		}
+		patternScheme, suffix, wild := strings.Cut(pattern, "://*")
+		return wild && strings.HasPrefix(suffix, ".") && equalFold(patternScheme, scheme) &&
+			len(host) > len(suffix) && equalFold(host[len(host)-len(suffix):], suffix)
+	})
+}
+
+// append appends the response that accepts the connection (RFC 6455 §4.2.2).
+func (res *Response) append(dst []byte, key string) []byte {
+	dst = append(dst, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "...)
+	dst = appendAcceptKey(dst, key)
+	dst = append(dst, "\r\n"...)
+	if res.Subprotocol != "" {
+		dst = appendField(dst, "Sec-WebSocket-Protocol", res.Subprotocol)
+	}
+	for _, name := range extraFields(res.Header) {
+		for _, value := range res.Header[name] {
+			dst = appendField(dst, name, value)
+		}
+	}
+	return append(dst, "\r\n"...)
+}
+
+// AppendResponse appends the refusal as a complete HTTP/1.1 response: a line of text as its body, and the end of the connection.
+func (r *Refusal) AppendResponse(dst []byte) []byte {
+	status, body := r.status(), r.body()
+	dst = append(dst, "HTTP/1.1 "...)
+	dst = strconv.AppendInt(dst, int64(status), 10)
+	dst = append(dst, ' ')
+	dst = append(dst, http.StatusText(status)...)
+	dst = append(dst, "\r\n"...)
+	header := r.fields()
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		for _, value := range header[name] {
+			dst = appendField(dst, name, value)
+		}
+	}
+	dst = append(dst, "\r\n"...)
+	return append(dst, body...)
+}
+
+func (r *Refusal) body() string { return r.reason() + "\n" }
+
+// fields are all header fields of the refusal.
+func (r *Refusal) fields() http.Header {
+	header := make(http.Header, len(r.Header)+4)
+	for _, name := range extraFields(r.Header) {
+		header[name] = r.Header[name]
+	}
+	header.Set("Connection", "close")
+	if upgrade := r.Header["Upgrade"]; r.Status == http.StatusUpgradeRequired && upgrade != nil {
+		header["Upgrade"] = upgrade
+		header["Sec-Websocket-Version"] = r.Header["Sec-Websocket-Version"]
+		header.Set("Connection", "Upgrade, close") // whoever sends Upgrade has to say so here (RFC 9110 §7.8)
+	}
+	header.Set("Content-Type", "text/plain; charset=utf-8")
+	header.Set("Content-Length", strconv.Itoa(len(r.body())))
+	header.Set("X-Content-Type-Options", "nosniff")
+	return header
+}
+
+// extraFields lists, in order, the fields that a user may add to a response: those with a proper name that do not say how the
+// response is to be read.
+func extraFields(h http.Header) []string {
+	names := make([]string, 0, len(h))
+	for name := range h {
+		switch canonical := http.CanonicalHeaderKey(name); canonical {
+		case "Connection", "Upgrade", "Content-Length", "Content-Type", "Transfer-Encoding", "Trailer":
+		default:
+			if isToken(name) && !strings.HasPrefix(canonical, "Sec-Websocket-") {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// newlines keeps a value on its line: what comes from a user must not become another field.
+var newlines = strings.NewReplacer("\r", " ", "\n", " ")
+
+func appendField(dst []byte, name, value string) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = append(dst, newlines.Replace(value)...)
+	return append(dst, "\r\n"...)
+}
+
+// appendAcceptKey appends the proof that the request was understood (RFC 6455 §4.2.2, item 5.4).
+func appendAcceptKey(dst []byte, key string) []byte {
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	return base64.StdEncoding.AppendEncode(dst, sum[:])
+}
+
+// tokens yields the members of a comma-separated list that may be spread over several fields (RFC 9110 §5.6.1); empty ones are
+// passed over.
+func tokens(values []string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, value := range values {
+			for member := range strings.SplitSeq(value, ",") {
+				if member = strings.Trim(member, " \t"); member != "" && !yield(member) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// hasToken reports whether the list contains the token in any case.
+func hasToken(values []string, token string) bool {
+	for member := range tokens(values) {
+		if equalFold(member, token) {
+			return true
+		}
+	}
+	return false
+}
+
+// equalFold compares ASCII without case. strings.EqualFold would take the Kelvin sign for a k.
+func equalFold(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if a[i] != b[i] && (!isLetter(a[i]) || a[i]|0x20 != b[i]|0x20) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,109 @@
+package websocket_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-push/sluice/websocket"
+)
+
+// BenchmarkDecode decodes one complete frame. Unmasking is in place, so that every other round finds the payload as it was sent;
+// the key keeps the text ASCII either way.
+func BenchmarkDecode(b *testing.B) {
+	for _, op := range []byte{text, bin} {
+		for _, n := range []int{128, 1 << 10, 64 << 10} {
+			b.Run(fmt.Sprintf("%v/%d", websocket.Opcode(op), n), func(b *testing.B) {
+				in := []byte(clientWith(fin|op, strings.Repeat("m", n), [4]byte{1, 2, 3, 4}))
+				c := websocket.New(nil)
+				b.SetBytes(int64(n))
+				b.ReportAllocs()
+				for b.Loop() {
+					if msg, _, err := c.Decode(in); len(msg) != n || err != nil {
+						b.Fatal(len(msg), err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkPing is the whole exchange of a heartbeat.
+func BenchmarkPing(b *testing.B) {
+	in := []byte(clientWith(fin|ping, "12345678", [4]byte{}))
+	c := websocket.New(nil)
+	out := make([]byte, 0, 128)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := c.Decode(in); err != nil {
+			b.Fatal(err)
+		}
+		out = c.AppendReplies(out[:0])
+	}
+}
+
+func BenchmarkUnmask(b *testing.B) {
+	buf := make([]byte, 64<<10)
+	b.SetBytes(int64(len(buf)))
+	b.ReportAllocs()
+	for b.Loop() {
+		websocket.Unmask(buf, 0x12345678)
+	}
+}
+
+func BenchmarkAppendFrame(b *testing.B) {
+	for _, n := range []int{128, 1 << 10} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			payload := make([]byte, n)
+			dst := make([]byte, 0, websocket.HeaderSpace+n)
+			b.SetBytes(int64(n))
+			b.ReportAllocs()
+			for b.Loop() {
+				dst = websocket.AppendFrame(dst[:0], websocket.OpText, payload)
+			}
+		})
+	}
+}
+
+func BenchmarkHandshake(b *testing.B) {
+	in := []byte(request("Origin: https://server.example.com", "User-Agent: Mozilla/5.0 (X11; Linux x86_64)", "Accept-Encoding: gzip, deflate"))
+	out := make([]byte, 0, 1024)
+	b.ReportAllocs()
+	for b.Loop() {
+		c := websocket.NewHandshake(nil)
+		if _, n, err := c.Decode(in); n != len(in) || err != nil {
+			b.Fatal(n, err)
+		}
+		out = c.AppendReplies(out[:0])
+	}
+}
+
+// TestNoAllocations: the benchmarks' promise, kept on every run.
+func TestNoAllocations(t *testing.T) {
+	frames := map[string]string{
+		"text": clientWith(fin|text, strings.Repeat("m", 1024), [4]byte{1, 2, 3, 4}),
+		"bin":  client(fin|bin, strings.Repeat("m", 1024)),
+		"ping": client(fin|ping, "12345678"),
+	}
+	out := make([]byte, 0, 2048)
+	for name, frame := range frames {
+		c, in := websocket.New(nil), []byte(frame)
+		if n := testing.AllocsPerRun(100, func() {
+			_, _, _ = c.Decode(in)
+			out = c.AppendReplies(out[:0])
+		}); n != 0 {
+			t.Errorf("a %s frame takes %v allocations", name, n)
+		}
+	}
+	c, partial := websocket.New(nil), []byte(frames["text"])
+	arrived := 6
+	if n := testing.AllocsPerRun(100, func() {
+		_, _, _ = c.Decode(partial[:arrived])
+		arrived += 5
+	}); n != 0 {
+		t.Errorf("a text frame that arrives in pieces takes %v allocations a piece", n)
+	}
+	if n := testing.AllocsPerRun(100, func() { out = websocket.AppendFrame(out[:0], websocket.OpText, partial) }); n != 0 {
+		t.Errorf("AppendFrame takes %v allocations", n)
+	}
+}

@@ -1,0 +1,111 @@
+package websocket
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Close codes (RFC 6455 §7.4.1 and the registry it opened). Codes from 3000 to 4999 belong to frameworks and applications.
+const (
+	CloseNormal          uint16 = 1000 // the purpose of the connection is fulfilled
+	CloseGoingAway       uint16 = 1001 // a server shuts down, a browser leaves the page
+	CloseProtocolError   uint16 = 1002 // the peer broke a rule of the protocol
+	CloseUnsupportedData uint16 = 1003 // this kind of message is not understood
+	CloseNoStatus        uint16 = 1005 // the close frame had no code; never on the wire
+	CloseInvalidPayload  uint16 = 1007 // text that is not UTF-8
+	ClosePolicyViolation uint16 = 1008 // anything that no other code describes
+	CloseTooBig          uint16 = 1009 // the message is larger than is accepted
+	CloseInternalError   uint16 = 1011 // the server met something unexpected
+	CloseServiceRestart  uint16 = 1012 // the client may connect again, after a random delay
+	CloseTryAgainLater   uint16 = 1013 // the server is overloaded
+)
+
+// maxReason is what a control frame's 125 bytes leave for the reason behind the code (RFC 6455 §5.5).
+const maxReason = maxControl - 2
+
+// CloseError is why a connection is over, as a close frame says it. It is the error of [Codec.Decode] once frames flow; it is
+// immutable.
+type CloseError struct {
+	// Code is 1000–4999; [CloseNoStatus] when the peer's close frame had none.
+	Code uint16
+	// Reason is UTF-8 of at most 123 bytes: the peer's words, or which rule the peer broke.
+	Reason string
+	// Remote says that the peer sent the close frame: a clean end. Otherwise the peer broke a rule, and the close frame with
+	// this code goes from here to there.
+	Remote bool
+}
+
+// Error names the side, the code and the reason.
+func (e *CloseError) Error() string {
+	if e.Remote {
+		return strings.TrimSuffix(fmt.Sprintf("websocket: closed by peer: %d %s", e.Code, e.Reason), " ")
+	}
+	return fmt.Sprintf("websocket: decode: %s (code %d)", e.Reason, e.Code)
+}
+
+// Unwrap makes a close by the peer an [io.EOF] for those who do not know this package.
+func (e *CloseError) Unwrap() error {
+	if e.Remote {
+		return io.EOF
+	}
+	return nil
+}
+
+// AppendClose appends a close frame with a code and a reason, unmasked as servers send it. A reason of more than 123 bytes is cut
+// between two characters, and what is not UTF-8 in it is replaced. A code that may not travel (RFC 6455 §7.4: 0, 1005, 1006, …)
+// makes a frame without code and reason.
+//
+// To close one connection, prefer [Codec.AppendClose]: it knows whether a close frame went out already.
+func AppendClose(dst []byte, code uint16, reason string) []byte {
+	if !validCloseCode(code) {
+		return AppendHeader(dst, OpClose, 0)
+	}
+	reason = cutReason(strings.ToValidUTF8(reason, "\uFFFD"))
+	dst = AppendHeader(dst, OpClose, 2+len(reason))
+	dst = append(dst, byte(code>>8), byte(code))
+	return append(dst, reason...)
+}
+
+// parseClose reads the payload of a close frame. What it finds wrong is told with Remote unset.
+func parseClose(payload []byte) *CloseError {
+	switch {
+	case len(payload) == 0:
+		return &CloseError{Code: CloseNoStatus, Remote: true}
+	case len(payload) == 1:
+		return &CloseError{Code: CloseProtocolError, Reason: "close frame with half a code"}
+	}
+	code := uint16(payload[0])<<8 | uint16(payload[1])
+	if !validCloseCode(code) {
+		return &CloseError{Code: CloseProtocolError, Reason: "close code that may not be sent"}
+	}
+	if !utf8.Valid(payload[2:]) {
+		return &CloseError{Code: CloseInvalidPayload, Reason: "close reason is not UTF-8"}
+	}
+	return &CloseError{Code: code, Reason: string(payload[2:]), Remote: true}
+}
+
+// validCloseCode reports whether a close frame may carry the code: RFC 6455 §7.4.1 and §7.4.2, with 1012–1014 as registered since.
+func validCloseCode(code uint16) bool {
+	switch {
+	case code >= 3000:
+		return code <= 4999
+	case code >= 1007:
+		return code <= 1014
+	default:
+		return code >= 1000 && code <= 1003
+	}
+}
+
+// cutReason shortens a valid UTF-8 string to what fits a close frame.
+func cutReason(s string) string {
+	if len(s) <= maxReason {
+		return s
+	}
+	end := maxReason
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}

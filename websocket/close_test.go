@@ -1,0 +1,196 @@
+package websocket_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/sluice-push/sluice/websocket"
+)
+
+// TestCloseFromPeer: which close frames are a clean end, and how they are answered (RFC 6455 §5.5.1, §7.4).
+func TestCloseFromPeer(t *testing.T) {
+	for _, tt := range []struct {
+		name, body string
+		code       uint16
+		reason     string
+		answer     string
+	}{
+		{"no code", "", websocket.CloseNoStatus, "", ""},
+		{"code alone", closeBody(1000, ""), 1000, "", closeBody(1000, "")},
+		{"code and reason", closeBody(1001, "leaving"), 1001, "leaving", closeBody(1001, "")},
+		{"longest reason", closeBody(4999, strings.Repeat("x", 123)), 4999, strings.Repeat("x", 123), closeBody(4999, "")},
+		{"reason of many bytes a character", closeBody(3000, "tschüß 👋"), 3000, "tschüß 👋", closeBody(3000, "")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			open := func() *websocket.Codec { return websocket.New(nil) }
+			stream := client(text, "unfinished") + client(fin|closing, tt.body)
+			got := agree(t, open, []byte(stream+client(fin|text, "ignored")))
+			if want := server(fin|closing, tt.answer); got.replies != want {
+				t.Errorf("replies %q, want %q", got.replies, want)
+			}
+			end := verdict(t, open(), stream)
+			if want := (websocket.CloseError{Code: tt.code, Reason: tt.reason, Remote: true}); *end != want {
+				t.Errorf("ended with %+v, want %+v", *end, want)
+			}
+			if !errors.Is(end, io.EOF) {
+				t.Error("a close by the peer is not io.EOF")
+			}
+		})
+	}
+}
+
+// TestCloseCodes: the codes that may travel (RFC 6455 §7.4), in both directions.
+func TestCloseCodes(t *testing.T) {
+	valid := func(code int) bool {
+		switch code {
+		case 1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014:
+			return true
+		}
+		return code >= 3000 && code <= 4999
+	}
+	for code := range 1 << 16 {
+		end := verdict(t, websocket.New(nil), client(fin|closing, closeBody(uint16(code), "")))
+		if end.Remote != valid(code) || !end.Remote && end.Code != websocket.CloseProtocolError {
+			t.Fatalf("close frame with code %d ended with %v", code, end)
+		}
+		want := server(fin|closing, "")
+		if valid(code) {
+			want = server(fin|closing, closeBody(uint16(code), "why"))
+		}
+		if got := string(websocket.AppendClose(nil, uint16(code), "why")); got != want {
+			t.Fatalf("AppendClose with code %d: %q, want %q", code, got, want)
+		}
+	}
+}
+
+func TestAppendCloseReason(t *testing.T) {
+	for _, tt := range []struct{ name, reason, want string }{
+		{"fits", strings.Repeat("x", 123), strings.Repeat("x", 123)},
+		{"a byte too long", strings.Repeat("x", 124), strings.Repeat("x", 123)},
+		{"cut between characters", strings.Repeat("€", 42), strings.Repeat("€", 41)},
+		{"cut before a character of four bytes", strings.Repeat("x", 120) + "👋", strings.Repeat("x", 120)},
+		{"not UTF-8", "a\xffb", "a\uFFFDb"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := string(websocket.AppendClose([]byte("before"), 4000, tt.reason))
+			if want := "before" + server(fin|closing, closeBody(4000, tt.want)); got != want || !utf8.ValidString(tt.want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestCloseFromHere: after our close frame nothing but the peer's answer is of interest, and it is not answered.
+func TestCloseFromHere(t *testing.T) {
+	c := websocket.New(nil)
+	if got, want := string(c.AppendClose(nil, 3001, "shutdown")), server(fin|closing, closeBody(3001, "shutdown")); got != want {
+		t.Fatalf("AppendClose: %q, want %q", got, want)
+	}
+	if again := c.AppendClose([]byte("x"), 3000, ""); string(again) != "x" {
+		t.Errorf("a second AppendClose made %q", again)
+	}
+	if dst, err := c.AppendEncode([]byte("x"), []byte("late")); string(dst) != "x" || !errors.Is(err, websocket.ErrCloseSent) {
+		t.Errorf("AppendEncode after close: %q, %v", dst, err)
+	}
+	stream := client(fin|ping, "p") + client(fin|text, "crossed") + client(fin|closing, closeBody(3001, "shutdown"))
+	got := feed(t, c, []byte(stream), false, func() int { return len(stream) })
+	if got.replies != "" || len(got.messages) != 1 || got.messages[0].data != "crossed" {
+		t.Errorf("after our close frame: %v", got)
+	}
+	_, _, err := c.Decode(nil)
+	if end, ok := errors.AsType[*websocket.CloseError](err); !ok || !end.Remote || end.Code != 3001 {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestOneClose: however many close at once, one close frame is made.
+func TestOneClose(t *testing.T) {
+	c := websocket.New(nil)
+	made := make([][]byte, 8)
+	var wg sync.WaitGroup
+	for i := range made {
+		wg.Go(func() {
+			_, _ = c.AppendEncode(nil, []byte("message")) // either is right: the race detector watches
+			made[i] = c.AppendClose(nil, websocket.CloseGoingAway, "")
+		})
+	}
+	_, _, _ = c.Decode([]byte(client(fin|closing, "")))
+	replies := c.AppendReplies(nil)
+	wg.Wait()
+	frames := min(len(replies), 1)
+	for _, frame := range made {
+		frames += min(len(frame), 1)
+	}
+	if frames != 1 {
+		t.Errorf("%d close frames were made", frames)
+	}
+}
+
+// TestPongs: of pings that wait for their answer only the newest gets one, and both kinds are counted.
+func TestPongs(t *testing.T) {
+	c := websocket.New(nil)
+	in := []byte(client(fin|pong, "") + client(fin|ping, "first") + client(fin|ping, "second, longer") + client(fin|ping, "3rd") +
+		client(fin|closing, closeBody(1000, "")))
+	for err := error(nil); err == nil; {
+		var n int
+		_, n, err = c.Decode(in)
+		in = in[n:]
+	}
+	if got, want := string(c.AppendReplies(nil)), server(fin|pong, "3rd")+server(fin|closing, closeBody(1000, "")); got != want {
+		t.Errorf("replies %q, want %q", got, want)
+	}
+	if c.Pings() != 3 || c.Pongs() != 1 {
+		t.Errorf("%d pings and %d pongs were counted", c.Pings(), c.Pongs())
+	}
+	if again := c.AppendReplies(nil); len(again) != 0 {
+		t.Errorf("replies came twice: %q", again)
+	}
+}
+
+// TestLateReplies: when replies are fetched later than they should be, they are still in order and complete.
+func TestLateReplies(t *testing.T) {
+	for _, tt := range []struct{ name, frames, want string }{
+		{"pings", client(fin|ping, "1st") + client(fin|ping, "2nd"), server(fin|pong, "2nd")},
+		{"close", client(fin|ping, "1st") + client(fin|closing, ""), server(fin|pong, "1st") + server(fin|closing, "")},
+		{"broken rule", "\x83", server(fin|closing, closeBody(1002, "opcode is reserved"))},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := websocket.NewHandshake(nil)
+			in := []byte(request() + tt.frames)
+			for n, err := 1, error(nil); n > 0 && err == nil; in = in[n:] {
+				_, n, err = c.Decode(in)
+			}
+			if _, err := c.AppendEncode(nil, nil); err == nil {
+				t.Error("AppendEncode overtakes the handshake")
+			}
+			if got, want := string(c.AppendReplies(nil)), acceptance()+tt.want; got != want {
+				t.Errorf("got\n%q, want\n%q", got, want)
+			}
+		})
+	}
+}
+
+func TestTexts(t *testing.T) {
+	for _, tt := range []struct {
+		err  websocket.CloseError
+		want string
+	}{
+		{websocket.CloseError{Code: 1001, Reason: "leaving", Remote: true}, "websocket: closed by peer: 1001 leaving"},
+		{websocket.CloseError{Code: 1005, Remote: true}, "websocket: closed by peer: 1005"},
+		{websocket.CloseError{Code: 1002, Reason: "frame is not masked"}, "websocket: decode: frame is not masked (code 1002)"},
+	} {
+		if got := tt.err.Error(); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+	got := fmt.Sprint(websocket.OpContinuation, websocket.OpText, websocket.OpBinary, websocket.OpClose, websocket.OpPing,
+		websocket.OpPong, websocket.Opcode(3))
+	if want := "continuation text binary close ping pong opcode(0x3)"; got != want {
+		t.Errorf("opcodes print as %q, want %q", got, want)
+	}
+}

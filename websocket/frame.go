@@ -1,0 +1,111 @@
+package websocket
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// Opcode says what a frame is (RFC 6455 §5.2).
+type Opcode byte
+
+// The opcodes. All others are reserved.
+const (
+	OpContinuation Opcode = 0x0
+	OpText         Opcode = 0x1
+	OpBinary       Opcode = 0x2
+	OpClose        Opcode = 0x8
+	OpPing         Opcode = 0x9
+	OpPong         Opcode = 0xA
+)
+
+// String returns the name of the opcode in lower case.
+func (op Opcode) String() string {
+	switch op {
+	case OpContinuation:
+		return "continuation"
+	case OpText:
+		return "text"
+	case OpBinary:
+		return "binary"
+	case OpClose:
+		return "close"
+	case OpPing:
+		return "ping"
+	case OpPong:
+		return "pong"
+	}
+	return fmt.Sprintf("opcode(%#x)", byte(op))
+}
+
+// control reports whether frames of this opcode may come between the fragments of a message (RFC 6455 §5.5).
+func (op Opcode) control() bool { return op&0x8 != 0 }
+
+// known reports whether the opcode is defined.
+func (op Opcode) known() bool { return op <= OpBinary || op >= OpClose && op <= OpPong }
+
+// The bits of a frame header (RFC 6455 §5.2).
+const (
+	finBit     = 0x80 // first byte: the last fragment of its message
+	rsvBits    = 0x70 // first byte: reserved for extensions
+	opcodeBits = 0x0F // first byte
+	maskBit    = 0x80 // second byte: the payload is masked, the key follows the length
+	lengthBits = 0x7F // second byte
+
+	length16 = 126 // the length is in the next 2 bytes
+	length64 = 127 // the length is in the next 8 bytes
+
+	maxControl = 125 // bytes of payload of a control frame (RFC 6455 §5.5)
+	maskLen    = 4
+	maxHeader  = 2 + 8 + maskLen
+)
+
+// HeaderSpace is the longest header of an unmasked frame, in bytes: what to leave free for [FrameInPlace].
+const HeaderSpace = 10
+
+// AppendHeader appends the header of an unfragmented, unmasked frame whose payload of n bytes the caller appends next. It panics
+// when n is negative, or when it is above 125 for a control frame.
+func AppendHeader(dst []byte, op Opcode, n int) []byte {
+	if n < 0 || op.control() && n > maxControl {
+		panic(fmt.Sprintf("websocket: %v frame with a payload of %d bytes", op, n))
+	}
+	first := finBit | byte(op)
+	switch {
+	case n < length16:
+		return append(dst, first, byte(n))
+	case n <= math.MaxUint16:
+		return append(dst, first, length16, byte(n>>8), byte(n))
+	}
+	return binary.BigEndian.AppendUint64(append(dst, first, length64), uint64(n))
+}
+
+// AppendFrame appends a whole unfragmented, unmasked frame: what a server sends for one message. The result depends on nothing but
+// the arguments, so that one frame can be written to any number of connections. Whoever sends OpText vouches for UTF-8. It panics
+// when a control frame's payload is above 125 bytes.
+func AppendFrame(dst []byte, op Opcode, payload []byte) []byte {
+	return append(AppendHeader(dst, op, len(payload)), payload...)
+}
+
+// AppendPing appends a ping frame; the peer answers with the same payload. It panics when the payload is above 125 bytes.
+func AppendPing(dst, payload []byte) []byte { return AppendFrame(dst, OpPing, payload) }
+
+// FrameInPlace makes a frame of a payload that was built behind [HeaderSpace] free bytes, without moving it: the header is written
+// right before the payload, and the frame is returned as a part of buf. It panics when buf is shorter than HeaderSpace, or when a
+// control frame's payload is above 125 bytes.
+func FrameInPlace(buf []byte, op Opcode) []byte {
+	n := len(buf) - HeaderSpace
+	start := HeaderSpace - headerLen(n)
+	AppendHeader(buf[:start], op, n)
+	return buf[start:]
+}
+
+// headerLen is the length of what AppendHeader appends.
+func headerLen(n int) int {
+	switch {
+	case n < length16:
+		return 2
+	case n <= math.MaxUint16:
+		return 4
+	}
+	return HeaderSpace
+}

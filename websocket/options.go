@@ -1,0 +1,84 @@
+package websocket
+
+import (
+	"math"
+	"net/http"
+)
+
+// Options configure a [Codec] and the handshake. A nil *Options and the zero value mean the defaults. The struct is copied when it
+// is handed over; what its slices and maps refer to must not change afterwards, so that one Options can serve all connections.
+type Options struct {
+	// MaxMessage is the largest message accepted, in bytes of payload over all its fragments. A larger one ends the connection
+	// with code 1009 as soon as its length is known. Zero: 64 KiB. Negative: no limit.
+	MaxMessage int
+
+	// MaxFragments is the largest number of frames a message may come in; more end the connection with code 1008. Zero: 1,024.
+	// Negative: no limit.
+	MaxFragments int
+
+	// Opcode is the kind of message AppendEncode makes: OpText or OpBinary. Zero: OpText.
+	Opcode Opcode
+
+	// MaxHeaderBytes is the largest handshake request accepted by a codec of NewHandshake, in bytes up to and including the empty
+	// line; a larger one is refused with status 431. Zero: 8 KiB. Negative: no limit. For Upgrade, http.Server has its own.
+	MaxHeaderBytes int
+
+	// MaxHeaderLines is the largest number of header lines in that request. Zero: 100. Negative: no limit.
+	MaxHeaderLines int
+
+	// Subprotocols are the application's protocols (RFC 6455 §1.9), best first. The first one that the client offers is agreed
+	// on; when it offers none of them the connection is accepted without. Nil: none.
+	Subprotocols []string
+
+	// Origins are the web pages that may connect, besides those of the same host: "https://example.com", with "https://*.example.com"
+	// for all hosts below, and "*" for any. Requests without an Origin header do not come from a browser and are accepted.
+	Origins []string
+
+	// CheckOrigin, when not nil, decides alone which origins may connect, also about requests without one. It is called as
+	// Accept is.
+	CheckOrigin func(*Request) bool
+
+	// Header is added to the response that accepts a connection. Fields that the handshake itself sets are left out.
+	Header http.Header
+
+	// Accept, when not nil, sees every request that passed all other checks, and the response as it would be sent, which it may
+	// change. An error refuses the connection: a *Refusal says how, anything else becomes status 403 and is not told to the
+	// client. It runs inside Decode or Upgrade, on the goroutine that called them, for different connections at the same time. A
+	// panic inside Decode is contained: the client gets status 500, Decode returns a *Refusal that wraps the report.
+	Accept func(*Request, *Response) error
+}
+
+// The defaults.
+const (
+	defaultMaxMessage     = 64 << 10
+	defaultMaxFragments   = 1024
+	defaultMaxHeaderBytes = 8 << 10
+	defaultMaxHeaderLines = 100
+)
+
+// withDefaults returns a copy in which every limit is a positive number that means itself.
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	d.MaxMessage = limit(d.MaxMessage, defaultMaxMessage)
+	d.MaxFragments = limit(d.MaxFragments, defaultMaxFragments)
+	d.MaxHeaderBytes = limit(d.MaxHeaderBytes, defaultMaxHeaderBytes)
+	d.MaxHeaderLines = limit(d.MaxHeaderLines, defaultMaxHeaderLines)
+	if d.Opcode != OpBinary {
+		d.Opcode = OpText
+	}
+	return d
+}
+
+// limit resolves one limit. The largest leaves room for a frame header, so that no sum of the two overflows.
+func limit(n, byDefault int) int {
+	switch {
+	case n == 0:
+		return byDefault
+	case n < 0:
+		return math.MaxInt - maxHeader
+	}
+	return min(n, math.MaxInt-maxHeader)
+}
