@@ -1,0 +1,15 @@
+package channel
+
+// Start and Level show a cursor's inner state to the law tests, which plant wrong rules on it.
+func (c Cursor) Start() uint64 { return c.start }
+
+func (c Cursor) Level() uint64 { return c.level }
+
+// At returns a settled cursor moved to an offset, as a wrong rule would make it.
+func (l *Log) At(offset uint64) Cursor {
+	c := Cursor{}.set(offset)
+	if l.stream != nil {
+		c = l.count(c)
+	}
+	return c
+}

@@ -1,0 +1,266 @@
+package channel
+
+import "github.com/sluice-push/sluice/push"
+
+// Policy is what the logs of one namespace have in common. It must not be changed while logs use it.
+type Policy struct {
+	Mode    push.Mode
+	History push.History
+}
+
+// Log is one life of one channel: what is kept of it, and where its head and floor are. Its methods must not be called
+// concurrently, except that [Log.Read] and the other methods that change nothing may run beside each other.
+type Log struct {
+	policy *Policy
+	epoch  string
+
+	head    uint64 // everything up to here is known to this log
+	last    uint64 // offset of the newest entry appended, kept or not
+	floor   uint64 // a reader from here on misses nothing
+	ordinal uint64 // of the newest entry
+	gap     uint64 // ordinals up to here say nothing about how many entries there were
+
+	stream *stream // stream mode
+	table  *table  // table mode
+	value  *Entry  // value mode: the row, possibly its tombstone; nil before the first and after the tombstone was evicted
+}
+
+// New returns an empty log that knows of everything up to start.Offset, and of what came after floor misses nothing. Both are the
+// same for a channel that begins now; when history is loaded, start is where the loading begins and floor is what the source says.
+func New(p *Policy, start push.Position, floor uint64) *Log {
+	l := &Log{policy: p, epoch: start.Epoch, head: start.Offset, last: start.Offset, floor: floor}
+	switch p.Mode {
+	case push.Stream:
+		l.stream = &stream{}
+	case push.Table:
+		l.table = newTable()
+	case push.Value:
+	}
+	return l
+}
+
+// Head returns the offset up to which the log knows everything. It only rises.
+func (l *Log) Head() uint64 { return l.head }
+
+// Floor returns the oldest offset from which a reader misses nothing. It only rises.
+func (l *Log) Floor() uint64 { return l.floor }
+
+// Epoch returns the epoch that all the log's offsets belong to.
+func (l *Log) Epoch() string { return l.epoch }
+
+// Mode returns the log's mode.
+func (l *Log) Mode() push.Mode { return l.policy.Mode }
+
+// Len returns the number of entries kept, tombstones included.
+func (l *Log) Len() int {
+	switch {
+	case l.stream != nil:
+		return l.stream.len()
+	case l.table != nil:
+		return len(l.table.index)
+	case l.value != nil:
+		return 1
+	}
+	return 0
+}
+
+// empty reports whether a table has no live row.
+func (l *Log) empty() bool {
+	if l.table != nil {
+		return len(l.table.index) == l.table.dead
+	}
+	return l.value == nil || l.value.Removed()
+}
+
+// Bytes returns what the entries kept count for, as push.Publication.Size has it.
+func (l *Log) Bytes() int64 {
+	switch {
+	case l.stream != nil:
+		return l.stream.bytes
+	case l.table != nil:
+		return l.table.bytes
+	case l.value != nil:
+		return int64(l.value.Size())
+	}
+	return 0
+}
+
+// Append adds a publication at its offset and returns its entry, or nil when the log knows of that offset already: a publication
+// that is delivered twice, or that was loaded before it arrived live. What exceeds the retention by count or bytes is evicted at
+// once. The publication and all it refers to must not change afterwards.
+func (l *Log) Append(p push.Publication) *Entry { return l.AppendRetagged(p, 0) }
+
+// AppendRetagged is Append for a replica, which reads its source late and does not see every version of a row: retag is
+// the source's [Entry.Retag] of the publication. A replica that worked it out from the versions it saw would miss that the tags
+// changed to and fro, and leave a ghost at a client that saw the version in between elsewhere.
+func (l *Log) AppendRetagged(p push.Publication, retag uint64) *Entry {
+	if p.Offset <= l.head {
+		return nil
+	}
+	if p.Op != push.Clear { // a clear is nothing that a reader could miss
+		l.ordinal++
+	}
+	e := &Entry{Publication: p, Ordinal: l.ordinal, After: max(l.last, l.floor), Retag: p.Offset}
+	l.head, l.last = p.Offset, p.Offset
+	switch {
+	case p.Op == push.Clear:
+		l.reset(p.Offset)
+	case l.stream != nil:
+		if newest := l.stream.newest(); newest != nil {
+			e.Prev = newest.Offset
+		}
+		l.stream.push(e)
+		l.trim()
+	case l.table != nil:
+		l.table.put(e)
+		l.trim()
+	default:
+		e.replace(l.value)
+		l.value = e
+	}
+	if retag != 0 {
+		e.Retag = retag
+	}
+	return e
+}
+
+// replace notes what e takes the place of: old is the row of the same key, nil if there is none.
+func (e *Entry) replace(old *Entry) {
+	if old == nil || old.Removed() {
+		return
+	}
+	e.Prev = old.Offset
+	if sameTags(old.Tags, e.Tags) {
+		e.Retag = old.Retag
+	}
+}
+
+func sameTags(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if w, ok := b[k]; !ok || v != w {
+			return false
+		}
+	}
+	return true
+}
+
+// Advance tells the log that nothing else came up to offset: its channel was quiet while others in the same sequence moved on.
+func (l *Log) Advance(offset uint64) { l.head = max(l.head, offset) }
+
+// Gap tells the log that entries up to and including offset may have been evicted at the source before this log saw them. A stream
+// goes on from there, and whoever had not read further is told of a loss of unknown size. The rows of a table can no longer be
+// trusted: Gap reports false when the log has to be loaded again.
+func (l *Log) Gap(offset uint64) bool {
+	if offset <= l.head {
+		return true
+	}
+	if l.stream == nil {
+		return false
+	}
+	l.ordinal++
+	l.gap = l.ordinal
+	l.head, l.last = offset, offset
+	l.reset(offset)
+	return true
+}
+
+// reset forgets all entries and raises the floor to the head.
+func (l *Log) reset(floor uint64) {
+	l.floor = floor
+	switch {
+	case l.stream != nil:
+		l.stream = &stream{}
+	case l.table != nil:
+		l.table = newTable()
+	}
+	l.value = nil
+}
+
+// RaiseFloor says that what lies at or below floor was evicted at the source, so that this log can no longer promise it either. In
+// stream mode the entries themselves go too.
+func (l *Log) RaiseFloor(floor uint64) {
+	floor = min(floor, l.head)
+	if floor <= l.floor {
+		return
+	}
+	l.floor = floor
+	if l.stream != nil {
+		for e := l.stream.oldest(); e != nil && e.Offset <= floor; e = l.stream.oldest() {
+			l.stream.pop()
+		}
+	}
+}
+
+// Expire evicts what is older than the retention allows at now, in Unix milliseconds, and returns how many entries went.
+func (l *Log) Expire(now int64) int {
+	age := l.policy.History.Age.Milliseconds()
+	if age <= 0 {
+		return 0
+	}
+	return l.evict(func(e *Entry) bool { return e.Time < now-age })
+}
+
+// Shrink evicts the oldest entries of a stream until at most bytes are kept, and returns how many went. Rows of tables are never
+// given up: there it does nothing.
+func (l *Log) Shrink(bytes int64) int {
+	if l.stream == nil {
+		return 0
+	}
+	return l.evict(func(*Entry) bool { return l.stream.bytes > bytes })
+}
+
+// trim enforces the retention by count and bytes.
+func (l *Log) trim() {
+	h := l.policy.History
+	l.evict(func(*Entry) bool {
+		if l.stream != nil {
+			return h.Size > 0 && l.stream.len() > h.Size || h.Bytes > 0 && l.stream.bytes > h.Bytes
+		}
+		return h.Size > 0 && l.table.dead > h.Size
+	})
+}
+
+// evict drops stream entries or tombstones, oldest first, as long as test says so, and raises the floor past them.
+func (l *Log) evict(test func(oldest *Entry) bool) int {
+	n := 0
+	for {
+		var e *Entry
+		switch {
+		case l.stream != nil:
+			e = l.stream.oldest()
+		case l.table != nil:
+			e = l.table.oldestTombstone()
+		case l.value != nil && l.value.Removed():
+			e = l.value
+		}
+		if e == nil || !test(e) {
+			return n
+		}
+		switch {
+		case l.stream != nil:
+			l.stream.pop()
+		case l.table != nil:
+			l.table.popTombstone()
+		default:
+			l.value = nil
+		}
+		l.floor = max(l.floor, e.Offset)
+		n++
+	}
+}
+
+// Row returns the newest entry of a key, nil when there is none or it was removed. In value mode the key makes no difference; in
+// stream mode there are no rows.
+func (l *Log) Row(key string) *Entry {
+	e := l.value
+	if l.table != nil {
+		e = l.table.get(key)
+	}
+	if e == nil || e.Removed() {
+		return nil
+	}
+	return e
+}

@@ -1,0 +1,85 @@
+package channel
+
+import (
+	"encoding/hex"
+	"hash/fnv"
+	"slices"
+	"strconv"
+)
+
+// Term is one condition on a publication's tags: the tag must have one of the values.
+type Term struct {
+	Tag    string
+	Values []string
+}
+
+// View is what a subscription sees of a channel: which rows, and which fields of them. A position belongs to one view of one
+// channel, because another view at the same position holds other rows. A nil *View sees everything. A View must not be changed
+// while subscriptions use it.
+type View struct {
+	// Filter holds the conditions, all of which must be met. Empty: everything matches.
+	Filter []Term
+	// Fields names the top-level fields of the data to send, in any order. Empty: all. The log does not look into data: cutting it
+	// down is for whoever encodes it; it is here because it is part of what a position means.
+	Fields []string
+}
+
+// Matches reports whether tags meet the filter.
+func (v *View) Matches(tags map[string]string) bool {
+	if v == nil {
+		return true
+	}
+	for _, t := range v.Filter {
+		if value, ok := tags[t.Tag]; !ok || !slices.Contains(t.Values, value) {
+			return false
+		}
+	}
+	return true
+}
+
+// Epoch returns the epoch that subscribers with this view are told: the channel's own, with a mark of the view unless the view
+// shows everything. The order of terms, values and fields makes no difference to it.
+func (v *View) Epoch(epoch string) string {
+	if v == nil || len(v.Filter) == 0 && len(v.Fields) == 0 {
+		return epoch
+	}
+	terms := make([]string, 0, len(v.Filter))
+	for _, t := range v.Filter {
+		term := strconv.Quote(t.Tag)
+		for _, value := range slices.Compact(slices.Sorted(slices.Values(t.Values))) {
+			term += strconv.Quote(value)
+		}
+		terms = append(terms, term)
+	}
+	slices.Sort(terms)
+	h := fnv.New64a()
+	for _, term := range terms {
+		_, _ = h.Write([]byte(term + "&"))
+	}
+	for _, field := range slices.Compact(slices.Sorted(slices.Values(v.Fields))) {
+		_, _ = h.Write([]byte("," + strconv.Quote(field)))
+	}
+	return epoch + "~" + hex.EncodeToString(h.Sum(nil))
+}
+
+// choose decides what an entry means to a cursor of a table: whether to send anything, and what.
+//
+// A row that does not match is gone for the client unless the client cannot hold it, which is certain when the tags have been
+// what they are since before the client was last known to be level. Leaving it out without that certainty would leave a ghost.
+func (v *View) choose(c Cursor, e *Entry) (Kind, bool) {
+	switch {
+	case e.Offset <= c.at:
+		return Skip, false
+	case e.Removed():
+		return Gone, c.state != filling || e.Offset > c.mark
+	case v.Matches(e.Tags):
+		return Put, true
+	default:
+		return Gone, c.held() < e.Retag
+	}
+}
+
+// allowsDelta is the delta rule. A client with a filter may never have been sent what an entry replaced, so it gets no deltas.
+func (v *View) allowsDelta(c Cursor, e *Entry) bool {
+	return e.Prev != 0 && c.start <= e.Prev && e.Prev <= c.level && (v == nil || len(v.Filter) == 0)
+}
