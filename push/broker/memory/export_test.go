@@ -1,0 +1,47 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/sluice-push/sluice/push/broker"
+)
+
+// Channels returns how many channels a partition holds something of.
+func (b *Broker) Channels(p broker.Partition) int {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	part := b.namespaces[p.Namespace].partitions[p.Index]
+	part.mu.Lock()
+	defer part.mu.Unlock()
+	return len(part.channels)
+}
+
+// HeldLeases returns how many leases take memory, live or not.
+func (b *Broker) HeldLeases() int {
+	b.leases.mu.Lock()
+	defer b.leases.mu.Unlock()
+	return len(b.leases.byKey)
+}
+
+// Window shows the idempotency window to its property test.
+type Window struct{ w window }
+
+// IdempotencyWindow is for how long a key counts.
+const IdempotencyWindow = idempotencyWindow
+
+// NewWindow returns a window that remembers at most so many keys.
+func NewWindow(most int) *Window { return &Window{newWindow(most)} }
+
+// Publish does what a publish with a key does: it returns the offset stored, or whether there is no room.
+func (w *Window) Publish(key string, now time.Time, offset uint64) (stored uint64, isFull bool) {
+	sum := digestOf("channel", key)
+	first, isDuplicate, isFull := w.w.look(*sum, now.UnixMilli())
+	if isDuplicate || isFull {
+		return first, isFull
+	}
+	w.w.add(*sum, now.UnixMilli(), offset)
+	return offset, false
+}
+
+// Len returns how many entries the window's queue takes memory for.
+func (w *Window) Len() int { return len(w.w.queue) }

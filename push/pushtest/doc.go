@@ -1,0 +1,28 @@
+// Package pushtest is what the tests of the platform have in common: the suite that every broker has to pass, a clock that is moved
+// by hand, and a broker that misbehaves on demand.
+//
+// # Testing a broker
+//
+// The author of a broker writes one test:
+//
+//	func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+//
+//	func TestBroker(t *testing.T) {
+//		pushtest.RunBroker(t, func(t *testing.T) pushtest.Harness {
+//			b := mybroker.New(…)
+//			return pushtest.Harness{Broker: b, …}
+//		})
+//	}
+//
+// The function opens a broker on an empty store for each check; the suite closes what it is given, and what else was started ends by
+// t.Cleanup. The other fields of [Harness] say what the broker can do besides: a check that needs something the harness does
+// not have is left out. Each check is bounded in time by [Patience]; run it with the race detector.
+//
+// A broker that lets publishers wait for slow followers should be opened with queues of some ten messages and a wait of some ten
+// milliseconds: the suite fills the queues and waits for the refusal. A broker that only keeps time by its own clock is tested with
+// ages of seconds in real time, one with [Harness.Advance] more thoroughly and at once.
+//
+// What the checks expect is said in package broker. Where brokers may differ, they are lenient: offsets may have gaps, a floor may be
+// higher than necessary as long as it lies below what is shown of a stream, less may be kept than History.Bytes allows, a lease
+// may last a second longer than asked for.
+package pushtest

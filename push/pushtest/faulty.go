@@ -1,0 +1,259 @@
+package pushtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
+)
+
+// Operation names what [Faulty] can make fail.
+type Operation string
+
+// The operations.
+const (
+	OpPublish Operation = "publish"
+	OpAttach  Operation = "attach"
+	OpLoad    Operation = "load"
+	OpHead    Operation = "head"
+	OpTell    Operation = "tell"
+	OpLease   Operation = "lease" // putting, dropping and listing
+)
+
+// Faulty is a broker that misbehaves on demand, for testing what uses brokers. It passes everything on to another broker, except for
+// what it is told to spoil. All methods may be called concurrently, but not from followers.
+type Faulty struct {
+	broker.Broker // what is not touched
+
+	mu         sync.Mutex
+	failing    map[Operation]error
+	blocked    map[Operation]chan struct{} // closed when the operation may go on
+	partitions map[broker.Partition]*faultyPartition
+	partsOf    map[string]int // partitions by namespace
+}
+
+// faultyPartition is how a partition is spoiled. It is guarded by Faulty.mu.
+type faultyPartition struct {
+	epoch     string        // instead of the real one; empty: the real one
+	lives     int           // how often it was reset
+	held      chan struct{} // nil, or closed when delivery goes on
+	followers []*faultyFollower
+}
+
+// NewFaulty returns a broker that behaves as b does until it is told otherwise. Closing it closes b.
+func NewFaulty(b broker.Broker) *Faulty {
+	return &Faulty{
+		Broker:     b,
+		failing:    make(map[Operation]error),
+		blocked:    make(map[Operation]chan struct{}),
+		partitions: make(map[broker.Partition]*faultyPartition),
+		partsOf:    make(map[string]int),
+	}
+}
+
+// Fail makes an operation fail with err before it has any effect, until it is called with nil.
+func (f *Faulty) Fail(op Operation, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failing[op] = err
+}
+
+// Block makes an operation wait, until release or Close is called or its context is done. release may be called again.
+func (f *Faulty) Block(op Operation) (release func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.blocked[op] == nil {
+		f.blocked[op] = make(chan struct{})
+	}
+	mine := f.blocked[op]
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.blocked[op] == mine {
+			close(mine)
+			delete(f.blocked, op)
+		}
+	}
+}
+
+// Hold keeps back what a partition delivers, until release or Close is called. release may be called again.
+func (f *Faulty) Hold(p broker.Partition) (release func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	part := f.partLocked(p)
+	if part.held == nil {
+		part.held = make(chan struct{})
+	}
+	mine := part.held
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if part.held == mine {
+			part.goOn()
+		}
+	}
+}
+
+// Evict tells the followers of a partition of a gap instead of delivering the next n messages. They can still be loaded.
+func (f *Faulty) Evict(p broker.Partition, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, follower := range f.partLocked(p).followers {
+		follower.evict += n
+	}
+}
+
+// Reset ends the life of a partition, as a broker does that no longer knows whether it has everything: the followers are told of a
+// new epoch, and everything is answered with it from then on. What is kept stays. It returns when the followers know.
+func (f *Faulty) Reset(p broker.Partition) {
+	f.mu.Lock()
+	part := f.partLocked(p)
+	part.lives++
+	part.epoch = fmt.Sprintf("life-%d-of-%s-%d", part.lives+1, p.Namespace, p.Index)
+	epoch, followers := part.epoch, slices.Clone(part.followers)
+	f.mu.Unlock()
+	for _, follower := range followers {
+		follower.reset(epoch)
+	}
+}
+
+// enter is called at the beginning of each operation.
+func (f *Faulty) enter(ctx context.Context, op Operation) error {
+	f.mu.Lock()
+	err, blocked := f.failing[op], f.blocked[op]
+	f.mu.Unlock()
+	if err != nil || blocked == nil {
+		return err
+	}
+	select {
+	case <-blocked:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *Faulty) partLocked(p broker.Partition) *faultyPartition {
+	part := f.partitions[p]
+	if part == nil {
+		part = &faultyPartition{}
+		f.partitions[p] = part
+	}
+	return part
+}
+
+// epoch returns the epoch to answer for a partition whose real one is given.
+func (f *Faulty) epoch(p broker.Partition, epoch string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if part := f.partitions[p]; part != nil && part.epoch != "" && epoch != "" {
+		return part.epoch
+	}
+	return epoch
+}
+
+// of returns the partition of a channel.
+func (f *Faulty) of(channel string) broker.Partition {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return broker.PartitionOf(channel, f.partsOf[push.Namespace(channel)])
+}
+
+// Open implements broker.Broker.
+func (f *Faulty) Open(ctx context.Context, ns broker.Namespace) error {
+	err := f.Broker.Open(ctx, ns)
+	if err == nil {
+		f.mu.Lock()
+		f.partsOf[ns.Name] = ns.Partitions
+		f.mu.Unlock()
+	}
+	return err
+}
+
+// Publish implements broker.Broker.
+func (f *Faulty) Publish(ctx context.Context, channel string, p push.Publication, o broker.PublishOptions) (push.Position, error) {
+	if err := f.enter(ctx, OpPublish); err != nil {
+		return push.Position{}, err
+	}
+	pos, err := f.Broker.Publish(ctx, channel, p, o)
+	pos.Epoch = f.epoch(f.of(channel), pos.Epoch)
+	return pos, err
+}
+
+// Load implements broker.Broker.
+func (f *Faulty) Load(ctx context.Context, channel string, visit func(push.Publication) error) (broker.History, error) {
+	if err := f.enter(ctx, OpLoad); err != nil {
+		return broker.History{}, err
+	}
+	h, err := f.Broker.Load(ctx, channel, visit)
+	h.Epoch = f.epoch(f.of(channel), h.Epoch)
+	return h, err
+}
+
+// Head implements broker.Broker.
+func (f *Faulty) Head(ctx context.Context, p broker.Partition) (push.Position, error) {
+	if err := f.enter(ctx, OpHead); err != nil {
+		return push.Position{}, err
+	}
+	pos, err := f.Broker.Head(ctx, p)
+	pos.Epoch = f.epoch(p, pos.Epoch)
+	return pos, err
+}
+
+// Tell implements broker.Control.
+func (f *Faulty) Tell(ctx context.Context, node string, payload []byte) error {
+	if err := f.enter(ctx, OpTell); err != nil {
+		return err
+	}
+	return f.Broker.Tell(ctx, node, payload)
+}
+
+// PutLease implements broker.Leases.
+func (f *Faulty) PutLease(ctx context.Context, l broker.Lease, ttl time.Duration) error {
+	if err := f.enter(ctx, OpLease); err != nil {
+		return err
+	}
+	return f.Broker.PutLease(ctx, l, ttl)
+}
+
+// DropLease implements broker.Leases.
+func (f *Faulty) DropLease(ctx context.Context, key string) error {
+	if err := f.enter(ctx, OpLease); err != nil {
+		return err
+	}
+	return f.Broker.DropLease(ctx, key)
+}
+
+// ListLeases implements broker.Leases.
+func (f *Faulty) ListLeases(ctx context.Context, prefix string) ([]broker.Lease, error) {
+	if err := f.enter(ctx, OpLease); err != nil {
+		return nil, err
+	}
+	return f.Broker.ListLeases(ctx, prefix)
+}
+
+// Close lets go of everything that is blocked or held, and closes the broker.
+func (f *Faulty) Close() error {
+	f.mu.Lock()
+	for op, blocked := range f.blocked {
+		close(blocked)
+		delete(f.blocked, op)
+	}
+	for _, part := range f.partitions {
+		part.goOn()
+	}
+	f.mu.Unlock()
+	return f.Broker.Close()
+}
+
+// goOn lets held delivery go on.
+func (p *faultyPartition) goOn() {
+	if p.held != nil {
+		close(p.held)
+		p.held = nil
+	}
+}

@@ -1,0 +1,159 @@
+package pushtest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
+)
+
+// checkJoin: who attaches, then loads, and takes of what is delivered only what is above the loaded head, misses nothing and has
+// nothing twice, however much is published meanwhile.
+func checkJoin(s *suite, mode push.Mode) {
+	s.open("j", mode, push.History{})
+	var all ledger
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+			}
+			if err := s.burst(&all, "j", i, 7); err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	joins := make([]join, 0, 15)
+	for range cap(joins) {
+		joins = append(joins, s.join("j", "j:3"))
+	}
+	close(stop)
+	s.must("publish beside", <-stopped)
+
+	var mine []broker.Message // of the channel
+	for _, m := range all.ordered() {
+		if m.Channel == "j:3" {
+			mine = append(mine, m)
+		}
+	}
+	for _, j := range joins {
+		j.expect(s, mode, mine)
+	}
+}
+
+// join is what somebody knows of a channel who joined while others published.
+type join struct {
+	history broker.History
+	have    []broker.Message
+	end     uint64 // offset up to which have is to be complete
+}
+
+// join attaches, loads and waits for more.
+func (s *suite) join(namespace, channel string) join {
+	s.Helper()
+	r := newRecorder()
+	a := s.attach(namespace, r)
+	loaded, h := s.load(channel)
+	if start := a.Start(); h.Head < start.Offset || h.Epoch != start.Epoch {
+		s.Errorf("loaded up to %d in epoch %q, having been attached from %v", h.Head, h.Epoch, start)
+	}
+	r.await(s, 10)
+	r.awaitOffset(s, h.Head+1)
+	s.detach(a)
+	j := join{history: h}
+	for _, p := range loaded {
+		j.have = append(j.have, broker.Message{Channel: channel, Publication: p})
+	}
+	for _, m := range r.recorded(s) {
+		if m.Channel == channel && m.Offset > h.Head {
+			j.have = append(j.have, m)
+		}
+		j.end = m.Offset
+	}
+	return j
+}
+
+// expect complains unless the one who joined knows what was published up to the end of it.
+func (j join) expect(s *suite, mode push.Mode, all []broker.Message) {
+	s.Helper()
+	n, _ := slices.BinarySearchFunc(all, j.end+1, func(m broker.Message, offset uint64) int {
+		if m.Offset < offset {
+			return -1
+		}
+		return 1
+	})
+	want, have := all[:n], j.have
+	if mode != push.Stream {
+		want, have = newest(want), newest(have)
+	}
+	describeAll := func(messages []broker.Message) (offsets []uint64) {
+		for _, m := range messages {
+			offsets = append(offsets, m.Offset)
+		}
+		return offsets
+	}
+	if !slices.EqualFunc(have, want, func(a, b broker.Message) bool { return same(&a.Publication, &b.Publication) }) {
+		s.Errorf("joined at %d with a floor of %d: has %v, want %v",
+			j.history.Head, j.history.Floor, describeAll(have), describeAll(want))
+	}
+}
+
+// newest returns the newest message of each key, in offset order.
+func newest(messages []broker.Message) []broker.Message {
+	rows := make(map[string]broker.Message)
+	for _, m := range messages {
+		rows[m.Key] = m
+	}
+	l := ledger{messages: slices.Collect(maps.Values(rows))}
+	return l.ordered()
+}
+
+// checkPublishWhileLoading: a visit may publish and load itself, and sees nothing beyond the head that the load answers.
+func checkPublishWhileLoading(s *suite) {
+	s.open("l", push.Stream, push.History{})
+	for i := range 5 {
+		s.set("l:a", "", fmt.Sprint(i))
+	}
+	var visited []push.Publication
+	h, err := s.broker.Load(s.ctx, "l:a", func(p push.Publication) error {
+		visited = append(visited, p)
+		if n := len(visited); n <= 5 {
+			s.set("l:a", "", fmt.Sprint("during ", n))
+			if later, _ := s.load("l:a"); len(later) != 5+n {
+				s.Errorf("%d publications loaded during visit %d, want %d", len(later), n, 5+n)
+			}
+		}
+		return nil
+	})
+	s.must("load", err)
+	if len(visited) < 5 || visited[len(visited)-1].Offset > h.Head {
+		s.Errorf("%d publications visited, the head is %d", len(visited), h.Head)
+	}
+}
+
+// checkVisitError: an error from visit ends the load and is returned.
+func checkVisitError(s *suite) {
+	s.open("l", push.Stream, push.History{})
+	for range 3 {
+		s.set("l:a", "", "x")
+	}
+	enough, visits := errors.New("enough"), 0
+	_, err := s.broker.Load(s.ctx, "l:a", func(push.Publication) error {
+		visits++
+		if visits == 2 {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || visits != 2 {
+		s.Errorf("load ended with %v after %d visits, want %v after 2", err, visits, enough)
+	}
+	s.set("l:a", "", "afterwards")
+}

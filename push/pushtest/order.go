@@ -1,0 +1,247 @@
+package pushtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
+)
+
+// ledger collects what was acknowledged.
+type ledger struct {
+	mu       sync.Mutex
+	messages []broker.Message
+}
+
+func (l *ledger) add(m broker.Message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.messages = append(l.messages, m)
+}
+
+// ordered returns what was acknowledged, in the order of offsets.
+func (l *ledger) ordered() []broker.Message {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := slices.Clone(l.messages)
+	slices.SortFunc(out, func(a, b broker.Message) int { return cmp.Compare(a.Offset, b.Offset) })
+	return out
+}
+
+// crowd runs f n times at once and waits for all; the check ends when one fails.
+func (s *suite) crowd(n int, f func(i int) error) {
+	s.Helper()
+	failures := make(chan error, n)
+	for i := range n {
+		go func() { failures <- f(i) }()
+	}
+	var failed error
+	for range n {
+		if err := <-failures; err != nil {
+			failed = err
+		}
+	}
+	s.must("one of several at once", failed)
+}
+
+// burst publishes n times to one of a namespace's channels after the other, and checks that the offsets rise. What is refused for now is
+// published again.
+func (s *suite) burst(l *ledger, namespace string, publisher, n int) error {
+	for done := 0; ; {
+		did, err := s.push(l, namespace, publisher, n-done)
+		done += did
+		if !errors.Is(err, broker.ErrBusy) || s.ctx.Err() != nil {
+			return err
+		}
+		runtime.Gosched()
+	}
+}
+
+// push is burst until the first error. It returns how many were accepted.
+func (s *suite) push(l *ledger, namespace string, publisher, n int) (done int, err error) {
+	var last uint64
+	for i := range n {
+		channel := fmt.Sprintf("%s:%d", namespace, (publisher+i)%7)
+		p := push.Publication{Key: fmt.Sprint(i % 5), Data: fmt.Appendf(nil, "%d/%d", publisher, i)}
+		pos, err := s.broker.Publish(s.ctx, channel, p, broker.PublishOptions{})
+		if err != nil {
+			return i, err
+		}
+		if pos.Offset <= last || pos.Offset > push.MaxOffset {
+			return i, fmt.Errorf("offset %d was acknowledged after offset %d", pos.Offset, last)
+		}
+		last, p.Offset = pos.Offset, pos.Offset
+		l.add(broker.Message{Channel: channel, Publication: p})
+	}
+	return n, nil
+}
+
+// checkOrder: whoever publishes, a follower sees exactly what was acknowledged, in the order of offsets.
+func checkOrder(s *suite) {
+	s.open("o", push.Stream, push.History{Size: 100})
+	var before, after ledger
+	s.must("publish", s.burst(&before, "o", 0, 10))
+	r := newRecorder()
+	a := s.attach("o", r)
+	old := before.ordered()
+	if start := a.Start(); start.Offset < old[len(old)-1].Offset || start != s.head("o") {
+		s.Errorf("attached from %v, but %d was acknowledged and %v is the head", start, old[len(old)-1].Offset, s.head("o"))
+	}
+	s.crowd(8, func(i int) error { return s.burst(&after, "o", i, 150) })
+	r.await(s, 8*150)
+	r.expect(s, after.ordered())
+	s.detach(a)
+	r.expect(s, after.ordered())
+}
+
+// checkTwoFollowers: all followers of a partition see the same; one that comes later sees the rest.
+func checkTwoFollowers(s *suite) {
+	s.open("o", push.Table, push.History{})
+	var all ledger
+	first, second, late := newRecorder(), newRecorder(), newRecorder()
+	s.attach("o", first)
+	s.attach("o", second)
+	s.must("publish", s.burst(&all, "o", 0, 50))
+	a := s.attach("o", late)
+	s.crowd(4, func(i int) error { return s.burst(&all, "o", i, 50) })
+	want := all.ordered()
+	for _, r := range []*recorder{first, second} {
+		r.await(s, len(want))
+		r.expect(s, want)
+	}
+	late.await(s, 4*50)
+	late.expect(s, want[50:])
+	if got := a.Start().Offset; got < want[49].Offset || got >= want[50].Offset {
+		s.Errorf("the late follower was attached from %d, want %d", got, want[49].Offset)
+	}
+}
+
+// checkPartitions: a channel is in the partition that PartitionOf says, and each partition is a sequence of its own.
+func checkPartitions(s *suite) {
+	const n = 4
+	s.openWith(broker.Namespace{Name: "p", Mode: push.Stream, Partitions: n})
+	var recorders [n]*recorder
+	var ledgers [n]ledger
+	var starts [n]push.Position
+	for i := range n {
+		recorders[i] = newRecorder()
+		a, err := s.broker.Attach(s.ctx, broker.Partition{Namespace: "p", Index: i}, recorders[i])
+		s.must("attach", err)
+		starts[i] = a.Start()
+	}
+	s.crowd(4, func(publisher int) error {
+		for i := range 100 {
+			channel := fmt.Sprintf("p:%d", i%20)
+			part := broker.PartitionOf(channel, n).Index
+			p := push.Publication{Data: fmt.Appendf(nil, "%d/%d", publisher, i)}
+			pos, err := s.broker.Publish(s.ctx, channel, p, broker.PublishOptions{})
+			if err != nil {
+				return err
+			}
+			if pos.Epoch != starts[part].Epoch {
+				return fmt.Errorf("published at epoch %q, the partition's is %q", pos.Epoch, starts[part].Epoch)
+			}
+			p.Offset = pos.Offset
+			ledgers[part].add(broker.Message{Channel: channel, Publication: p})
+		}
+		return nil
+	})
+	for i := range n {
+		want := ledgers[i].ordered()
+		if len(want) == 0 {
+			s.Errorf("none of the channels is in partition %d", i)
+		}
+		recorders[i].await(s, len(want))
+		recorders[i].expect(s, want)
+		head, err := s.broker.Head(s.ctx, broker.Partition{Namespace: "p", Index: i})
+		s.must("head", err)
+		if last := want[len(want)-1].Offset; head.Offset < last || head.Epoch != starts[i].Epoch {
+			s.Errorf("the head of partition %d is %v, want %d or more in epoch %q", i, head, last, starts[i].Epoch)
+		}
+	}
+}
+
+// checkDetach: Detach waits for the follower, which is left alone from then on; nobody else is disturbed.
+func checkDetach(s *suite) {
+	s.open("d", push.Stream, push.History{})
+	other := newRecorder()
+	s.attach("d", other)
+	var all ledger
+	for range 10 {
+		s.detachHeld(&all, other)
+	}
+	other.expect(s, all.ordered())
+}
+
+// detachHeld detaches a follower while it is being given something.
+func (s *suite) detachHeld(all *ledger, other *recorder) {
+	s.Helper()
+	held, open := newHeld()
+	defer open()
+	a := s.attach("d", held)
+	before := len(all.ordered())
+	s.must("publish", s.burst(all, "d", 0, 1))
+	s.wait("the first delivery", held.entered)
+	detached := make(chan struct{})
+	go func() {
+		defer close(detached)
+		a.Detach()
+		held.release()
+	}()
+	// A Detach that does not wait has ample time to show it while the others go on.
+	s.must("publish", s.burst(all, "d", 0, 5))
+	other.await(s, before+6)
+	open()
+	s.wait("detach", detached)
+	s.must("publish", s.burst(all, "d", 0, 20))
+	other.await(s, before+26)
+	s.detach(a) // once more does nothing
+	got, want := held.recorded(s), all.ordered()[before:]
+	if len(got) == 0 || len(got) > 6 || got[0].Offset != want[0].Offset {
+		s.Errorf("the detached follower was given %d messages, want 1 to 6", len(got))
+	}
+}
+
+// checkSlowFollower: a follower that does not keep up may hold publishers back, but what was acknowledged is delivered and what was
+// refused is not stored.
+func checkSlowFollower(s *suite) {
+	s.open("s", push.Stream, push.History{})
+	held, open := newHeld()
+	defer open()
+	s.attach("s", held)
+	var all ledger
+	s.crowd(4, func(i int) error {
+		_, err := s.push(&all, "s", i, 1000)
+		if errors.Is(err, broker.ErrBusy) {
+			return nil
+		}
+		return err
+	})
+	// Who gives up waiting is told so, and nothing was stored either.
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	_, err := s.broker.Publish(ctx, "s:0", push.Publication{Data: []byte("late")}, broker.PublishOptions{})
+	if !errors.Is(err, context.Canceled) {
+		s.Errorf("publish without time: %v, want context.Canceled", err)
+	}
+	open()
+	held.await(s, len(all.ordered()))
+	s.must("publish to a follower that has caught up", s.burst(&all, "s", 4, 100))
+	want := all.ordered()
+	held.awaitOffset(s, want[len(want)-1].Offset)
+	held.expect(s, want)
+	loaded := 0
+	for i := range 7 {
+		publications, _ := s.load(fmt.Sprintf("s:%d", i))
+		loaded += len(publications)
+	}
+	if loaded != len(want) {
+		s.Errorf("%d publications were loaded, %d were acknowledged", loaded, len(want))
+	}
+}

@@ -1,0 +1,217 @@
+package pushtest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
+)
+
+// recorder is a follower that writes down what it is given, and what it should not have been given.
+type recorder struct {
+	mu       sync.Mutex
+	messages []broker.Message
+	trouble  []string
+	busy     bool          // a method is running
+	released bool          // nothing may come any more
+	changed  chan struct{} // closed and replaced when messages come
+	gate     chan struct{} // nil, or closed when Deliver may go on
+	entered  chan struct{} // closed when Deliver was called for the first time
+}
+
+func newRecorder() *recorder {
+	return &recorder{changed: make(chan struct{}), entered: make(chan struct{})}
+}
+
+// newHeld returns a recorder whose Deliver blocks until open is called.
+func newHeld() (r *recorder, open func()) {
+	r = newRecorder()
+	r.gate = make(chan struct{})
+	return r, sync.OnceFunc(func() { close(r.gate) })
+}
+
+// Deliver implements broker.Follower.
+func (r *recorder) Deliver(batch []broker.Message) {
+	r.enter("Deliver")
+	if len(batch) == 0 {
+		r.note("an empty batch was delivered")
+	}
+	if r.gate != nil {
+		<-r.gate
+	}
+	r.mu.Lock()
+	r.messages = append(r.messages, batch...)
+	close(r.changed)
+	r.changed = make(chan struct{})
+	r.mu.Unlock()
+	r.leave()
+}
+
+// Gap implements broker.Follower. Nothing in the suite is evicted before it can be delivered.
+func (r *recorder) Gap(offset uint64) {
+	r.enter("Gap")
+	r.note(fmt.Sprintf("a gap up to %d was told", offset))
+	r.leave()
+}
+
+// Reset implements broker.Follower. No partition begins a new life while it is followed.
+func (r *recorder) Reset(start push.Position) {
+	r.enter("Reset")
+	r.note(fmt.Sprintf("a reset to %v was told", start))
+	r.leave()
+}
+
+func (r *recorder) enter(method string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy {
+		r.trouble = append(r.trouble, method+" was called while another method was running")
+	}
+	if r.released {
+		r.trouble = append(r.trouble, method+" was called after Detach or Close had returned")
+	}
+	r.busy = true
+	select {
+	case <-r.entered:
+	default:
+		close(r.entered)
+	}
+}
+
+func (r *recorder) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.busy = false
+}
+
+func (r *recorder) note(trouble string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.trouble = append(r.trouble, trouble)
+}
+
+// release says that nothing may come any more, and that nothing may be under way.
+func (r *recorder) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy {
+		r.trouble = append(r.trouble, "a method was still running when Detach or Close returned")
+	}
+	r.released = true
+}
+
+// count returns how many messages have come, and what is closed when there are more.
+func (r *recorder) count() (int, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.messages), r.changed
+}
+
+// await waits until n messages have come.
+func (r *recorder) await(s *suite, n int) {
+	s.Helper()
+	for {
+		have, more := r.count()
+		if have >= n {
+			return
+		}
+		select {
+		case <-more:
+		case <-s.ctx.Done():
+			s.Fatalf("only %d of %d messages were delivered", have, n)
+		}
+	}
+}
+
+// awaitOffset waits until a message at offset or above has come.
+func (r *recorder) awaitOffset(s *suite, offset uint64) {
+	s.Helper()
+	for {
+		r.mu.Lock()
+		n, more := len(r.messages), r.changed
+		done := n > 0 && r.messages[n-1].Offset >= offset
+		r.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-more:
+		case <-s.ctx.Done():
+			s.Fatalf("offset %d was not delivered, %d messages were", offset, n)
+		}
+	}
+}
+
+// recorded returns what has come, having complained about what should not have happened.
+func (r *recorder) recorded(s *suite) []broker.Message {
+	s.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, trouble := range r.trouble {
+		s.Errorf("%s", trouble)
+	}
+	for i := 1; i < len(r.messages); i++ {
+		before, m := &r.messages[i-1], &r.messages[i]
+		if m.Offset <= before.Offset {
+			s.Errorf("offset %d was delivered after offset %d", m.Offset, before.Offset)
+		}
+		if m.Time < before.Time {
+			s.Errorf("time went back from %d to %d at offset %d", before.Time, m.Time, m.Offset)
+		}
+	}
+	return slices.Clone(r.messages)
+}
+
+// expect complains unless exactly the messages of want have come, in their order.
+func (r *recorder) expect(s *suite, want []broker.Message) {
+	s.Helper()
+	got := r.recorded(s)
+	for i := range min(len(got), len(want)) {
+		if got[i].Channel != want[i].Channel || !same(&got[i].Publication, &want[i].Publication) {
+			s.Fatalf("message %d of %d is %s, want %s", i, len(got), describe(&got[i]), describe(&want[i]))
+		}
+	}
+	if len(got) != len(want) {
+		s.Fatalf("%d messages were delivered, want %d", len(got), len(want))
+	}
+}
+
+// same reports whether two publications say the same, whenever they were accepted. Empty and nil are the same.
+func same(a, b *push.Publication) bool {
+	return a.Offset == b.Offset && a.Key == b.Key && a.Op == b.Op &&
+		bytes.Equal(a.Data, b.Data) && maps.Equal(a.Tags, b.Tags) && sameInfo(a.Info, b.Info)
+}
+
+func sameInfo(a, b *push.ClientInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.User == b.User && a.Client == b.Client &&
+		bytes.Equal(a.ConnInfo, b.ConnInfo) && bytes.Equal(a.ChanInfo, b.ChanInfo)
+}
+
+// describe shows a message, shortened.
+func describe(m *broker.Message) string {
+	return fmt.Sprintf("{%.40q offset %d key %.40q op %d data %.40q (%d bytes) tags %v info %v}",
+		m.Channel, m.Offset, m.Key, m.Op, m.Data, len(m.Data), m.Tags, m.Info)
+}
+
+// expectLoad complains unless exactly the publications of want are kept of a channel.
+func (s *suite) expectLoad(channel string, want ...broker.Message) broker.History {
+	s.Helper()
+	got, h := s.load(channel)
+	for i := range min(len(got), len(want)) {
+		if !same(&got[i], &want[i].Publication) {
+			s.Fatalf("publication %d of %d loaded of %.40q is %s, want %s", i, len(got), channel,
+				describe(&broker.Message{Channel: channel, Publication: got[i]}), describe(&want[i]))
+		}
+	}
+	if len(got) != len(want) {
+		s.Fatalf("%d publications were loaded of %.40q, want %d", len(got), channel, len(want))
+	}
+	return h
+}

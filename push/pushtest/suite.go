@@ -1,0 +1,248 @@
+package pushtest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
+)
+
+// Patience is how long one check of the suite may take, and with it everything it waits for.
+const Patience = 60 * time.Second
+
+// Harness is a broker on an empty store, and what can be done to it.
+type Harness struct {
+	// Broker has no namespace open yet. The suite closes it.
+	Broker broker.Broker
+	// Durable says that the broker keeps durable namespaces; otherwise it has to refuse them.
+	Durable bool
+	// MaxPublication is the size of the largest publication the broker stores; 0 when it has no limit below 8 MiB.
+	MaxPublication int
+	// Advance moves the clock by which the broker dates publications and by which history, idempotency keys and leases age. Nil when
+	// only real time does that.
+	Advance func(d time.Duration)
+	// Reopen returns another broker on the same store, as after a restart; it is called after Close. Nil when a restart loses all.
+	Reopen func() broker.Broker
+	// Recreate returns another broker on a store that was lost and made anew under the same names; it is called after Close. Nil when
+	// that cannot happen.
+	Recreate func() broker.Broker
+}
+
+// RunBroker runs the suite: each check is a subtest with a broker of its own from open.
+func RunBroker(t *testing.T, open func(t *testing.T) Harness) {
+	offered := open(t)
+	if err := offered.Broker.Close(); err != nil {
+		t.Fatalf("close a broker that was not used: %v", err)
+	}
+	for _, c := range checks {
+		if c.needs != nil && !c.needs(offered) {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) { runCheck(t, c, open(t)) })
+	}
+}
+
+// check is one thing that a broker has to do.
+type check struct {
+	name  string
+	needs func(Harness) bool // nil: nothing besides a broker
+	run   func(*suite)
+}
+
+// checks is the whole suite.
+var checks = []check{
+	{"order", nil, checkOrder},
+	{"two followers", nil, checkTwoFollowers},
+	{"partitions", nil, checkPartitions},
+	{"detach", nil, checkDetach},
+	{"slow follower", nil, checkSlowFollower},
+	{"join/stream", nil, func(s *suite) { checkJoin(s, push.Stream) }},
+	{"join/table", nil, func(s *suite) { checkJoin(s, push.Table) }},
+	{"publish while loading", nil, checkPublishWhileLoading},
+	{"load ends with visit", nil, checkVisitError},
+	{"history/size", nil, checkSize},
+	{"history/bytes", nil, checkBytes},
+	{"history/age", nil, checkAge},
+	{"history/unlimited", nil, checkUnlimited},
+	{"history/random/stream", nil, func(s *suite) { checkRandom(s, push.Stream) }},
+	{"history/random/value", nil, func(s *suite) { checkRandom(s, push.Value) }},
+	{"history/random/table", nil, func(s *suite) { checkRandom(s, push.Table) }},
+	{"rows/newest", nil, checkRows},
+	{"rows/never age", advances, checkRowsNeverAge},
+	{"rows/removals by size", nil, checkRemovalsBySize},
+	{"rows/value", nil, checkValue},
+	{"clear/stream", nil, func(s *suite) { checkClear(s, push.Stream) }},
+	{"clear/value", nil, func(s *suite) { checkClear(s, push.Value) }},
+	{"clear/table", nil, func(s *suite) { checkClear(s, push.Table) }},
+	{"idempotency/keys", nil, checkIdempotency},
+	{"idempotency/concurrent", nil, checkIdempotencyConcurrent},
+	{"idempotency/window", advances, checkIdempotencyWindow},
+	{"positions", nil, checkPositions},
+	{"restart", func(h Harness) bool { return h.Reopen != nil }, checkRestart},
+	{"lost store", func(h Harness) bool { return h.Recreate != nil }, checkLostStore},
+	{"names", nil, checkNames},
+	{"round trip", nil, checkRoundTrip},
+	{"too large", func(h Harness) bool { return h.MaxPublication > 0 }, checkTooLarge},
+	{"settings", nil, checkSettings},
+	{"unknown", nil, checkUnknown},
+	{"cancelled", nil, checkCancelled},
+	{"close", nil, checkClose},
+	{"close while busy", nil, checkCloseWhileBusy},
+	{"control/addresses", nil, checkControl},
+	{"control/stop", nil, checkControlStop},
+	{"leases/list", nil, checkLeases},
+	{"leases/expire", nil, checkLeaseExpiry},
+	{"leases/clock", advances, checkLeaseClock},
+}
+
+func advances(h Harness) bool { return h.Advance != nil }
+
+// tester is what a check uses of *testing.T. That it is an interface lets the tests of this package plant bugs and watch a check fail.
+type tester interface {
+	Helper()
+	Context() context.Context
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// suite is what the running check stands on.
+type suite struct {
+	tester
+	harness Harness
+	broker  broker.Broker // the one in use: that of the harness, or its successor after a restart
+	ctx     context.Context
+}
+
+// runCheck runs a check and closes the broker.
+func runCheck(t tester, c check, h Harness) {
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	s := &suite{tester: t, harness: h, broker: h.Broker, ctx: ctx}
+	defer func() { s.close() }()
+	c.run(s)
+}
+
+// close closes the broker in use.
+func (s *suite) close() {
+	s.Helper()
+	s.within("close", func() {
+		if err := s.broker.Close(); err != nil {
+			s.Errorf("close: %v", err)
+		}
+	})
+}
+
+// within runs something that takes no context, and gives up when the check has no time left.
+func (s *suite) within(what string, f func()) {
+	s.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	s.wait(what, done)
+}
+
+// wait waits for something, and gives up when the check has no time left.
+func (s *suite) wait(what string, done <-chan struct{}) {
+	s.Helper()
+	select {
+	case <-done:
+	case <-s.ctx.Done():
+		s.Fatalf("%s takes too long", what)
+	}
+}
+
+// eventually asks again and again until the answer is yes.
+func (s *suite) eventually(what string, condition func() bool) {
+	s.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for !condition() {
+		select {
+		case <-ticker.C:
+		case <-s.ctx.Done():
+			s.Fatalf("%s: it never came to that", what)
+		}
+	}
+}
+
+// advance moves the broker's clock.
+func (s *suite) advance(d time.Duration) { s.harness.Advance(d) }
+
+// must ends the check when there is an error.
+func (s *suite) must(what string, err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatalf("%s: %v", what, err)
+	}
+}
+
+// open opens a namespace of one partition, which the channels of the check begin with.
+func (s *suite) open(name string, mode push.Mode, h push.History) {
+	s.Helper()
+	s.openWith(broker.Namespace{Name: name, Mode: mode, History: h, Partitions: 1})
+}
+
+func (s *suite) openWith(ns broker.Namespace) {
+	s.Helper()
+	ns.Durable = s.harness.Durable
+	s.must("open", s.broker.Open(s.ctx, ns))
+}
+
+// publish publishes and returns the message as it has to be delivered, except for its time.
+func (s *suite) publish(channel string, p push.Publication) broker.Message {
+	s.Helper()
+	pos, err := s.broker.Publish(s.ctx, channel, p, broker.PublishOptions{})
+	s.must("publish", err)
+	p.Offset = pos.Offset
+	return broker.Message{Channel: channel, Publication: p}
+}
+
+// set publishes data under a key.
+func (s *suite) set(channel, key, data string) broker.Message {
+	s.Helper()
+	return s.publish(channel, push.Publication{Key: key, Data: []byte(data)})
+}
+
+// remove removes a row.
+func (s *suite) remove(channel, key string) broker.Message {
+	s.Helper()
+	return s.publish(channel, push.Publication{Key: key, Op: push.Remove})
+}
+
+// load returns what is kept of a channel.
+func (s *suite) load(channel string) ([]push.Publication, broker.History) {
+	s.Helper()
+	var visited []push.Publication
+	h, err := s.broker.Load(s.ctx, channel, func(p push.Publication) error {
+		visited = append(visited, p)
+		return nil
+	})
+	s.must("load", err)
+	return visited, h
+}
+
+// head returns the newest position of a namespace's only partition.
+func (s *suite) head(namespace string) push.Position {
+	s.Helper()
+	pos, err := s.broker.Head(s.ctx, broker.Partition{Namespace: namespace})
+	s.must("head", err)
+	return pos
+}
+
+// attach attaches a follower to a namespace's only partition.
+func (s *suite) attach(namespace string, f broker.Follower) broker.Attachment {
+	s.Helper()
+	a, err := s.broker.Attach(s.ctx, broker.Partition{Namespace: namespace}, f)
+	s.must("attach", err)
+	return a
+}
+
+// detach ends an attachment.
+func (s *suite) detach(a broker.Attachment) {
+	s.Helper()
+	s.within("detach", a.Detach)
+}
