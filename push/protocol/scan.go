@@ -1,0 +1,438 @@
+package protocol
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// scanner reads one JSON text (RFC 8259), strictly: what it passes over is checked as closely as what it returns. It stops at the
+// first syntax error, which stays in err: from then on it stands at the end of the text, every reading method returns zero, and
+// loops over members and elements end; so callers look at err once, when they are through.
+//
+// A value that is sound but not of the type wanted is no syntax error: it is passed over and noted in ill, of which the first
+// counts, and reading goes on. That is how the ID of a command is found even when it comes behind such a value.
+type scanner struct {
+	data []byte
+	pos  int
+	err  *SyntaxError
+
+	where string // what is being read, for instance subscribe; begins the message of ill
+	ill   *typeError
+
+	key      []byte // name of the current member, without its quotes
+	maxDepth int    // of a value that is skipped or copied
+	depth    int    // so deep inside such a value
+	broken   bool   // a line break was seen between tokens
+}
+
+// typeError notes a sound value that is not what was wanted.
+type typeError struct {
+	where, field, want string
+	offset             int
+}
+
+func newScanner(data []byte, l Limits) scanner {
+	return scanner{data: data, maxDepth: l.withDefaults().Depth}
+}
+
+// fail notes a syntax error at byte at and ends the reading.
+func (s *scanner) fail(at int, reason string) {
+	if s.err == nil {
+		s.err = &SyntaxError{Offset: at, Reason: reason}
+	}
+	s.pos = len(s.data)
+}
+
+// unexpected fails at the current byte.
+func (s *scanner) unexpected(want string) {
+	if s.pos >= len(s.data) {
+		s.fail(s.pos, "ends where "+want+" is expected")
+		return
+	}
+	r, _ := utf8.DecodeRune(s.data[s.pos:])
+	s.fail(s.pos, strconv.QuoteRune(r)+" where "+want+" is expected")
+}
+
+// illTyped notes that the value which begins at byte at is not what field wants.
+func (s *scanner) illTyped(field, want string, at int) {
+	if s.ill == nil && s.err == nil {
+		s.ill = &typeError{where: s.where, field: field, want: want, offset: at}
+	}
+}
+
+// peek passes over white space and returns the byte behind it, 0 at the end of the text.
+func (s *scanner) peek() byte {
+	for ; s.pos < len(s.data); s.pos++ {
+		switch b := s.data[s.pos]; b {
+		case ' ', '\t':
+		case '\n', '\r':
+			s.broken = true
+		default:
+			return b
+		}
+	}
+	return 0
+}
+
+// end checks that nothing follows.
+func (s *scanner) end() {
+	if s.peek(); s.pos < len(s.data) {
+		s.unexpected("the end")
+	}
+}
+
+// begin enters the object that the whole text has to be.
+func (s *scanner) begin() bool {
+	if s.peek() != '{' {
+		s.unexpected("'{'")
+	}
+	return s.enter("")
+}
+
+// finish checks that nothing follows, and returns what went wrong with the text.
+func (s *scanner) finish(what string) error {
+	s.end()
+	switch {
+	case s.err != nil:
+		return fmt.Errorf("protocol: decode %s: %w", what, s.err)
+	case s.ill != nil:
+		return fmt.Errorf("protocol: decode %s: %w", what, s.ill.fatal())
+	default:
+		return nil
+	}
+}
+
+// enter begins an object and moves to its first member. It returns false when there is none: the object is empty, or there is
+// something else in its place, where null counts as absent. Loops read
+//
+//	for more := s.enter(field); more; more = s.next() { switch string(s.key) … }
+//
+// and must consume exactly one value a round.
+func (s *scanner) enter(field string) bool {
+	switch s.peek() {
+	case '{':
+		s.pos++
+		if s.peek() == '}' {
+			s.pos++
+			return false
+		}
+		return s.member()
+	case 'n':
+		s.literal("null")
+	default:
+		s.skipFor(field, "an object")
+	}
+	return false
+}
+
+// next moves to the next member of the current object, or behind it.
+func (s *scanner) next() bool {
+	switch s.peek() {
+	case ',':
+		s.pos++
+		s.peek()
+		return s.member()
+	case '}':
+		s.pos++
+	default:
+		s.unexpected("',' or '}'")
+	}
+	return false
+}
+
+// member reads a member's name and colon.
+func (s *scanner) member() bool {
+	if s.peek() != '"' {
+		s.unexpected("a member name")
+		return false
+	}
+	raw, escaped := s.quoted()
+	if escaped {
+		raw = unescape(raw)
+	}
+	s.key = raw
+	if s.peek() != ':' {
+		s.unexpected("':'")
+		return false
+	}
+	s.pos++
+	return s.err == nil
+}
+
+// enterArray begins an array and moves to its first element, as enter does for objects; nextElement goes on.
+func (s *scanner) enterArray(field string) bool {
+	switch s.peek() {
+	case '[':
+		s.pos++
+		if s.peek() == ']' {
+			s.pos++
+			return false
+		}
+		return s.err == nil
+	case 'n':
+		s.literal("null")
+	default:
+		s.skipFor(field, "an array")
+	}
+	return false
+}
+
+func (s *scanner) nextElement() bool {
+	switch s.peek() {
+	case ',':
+		s.pos++
+		return s.err == nil
+	case ']':
+		s.pos++
+	default:
+		s.unexpected("',' or ']'")
+	}
+	return false
+}
+
+// skipFor passes over a value of the wrong type.
+func (s *scanner) skipFor(field, want string) {
+	s.peek()
+	at := s.pos
+	s.skip()
+	s.illTyped(field, want, at)
+}
+
+// str reads a string that is to be kept. null is the empty one.
+func (s *scanner) str(field string) string {
+	switch s.peek() {
+	case '"':
+		raw, escaped := s.quoted()
+		if escaped {
+			raw = unescape(raw)
+		}
+		return string(raw)
+	case 'n':
+		s.literal("null")
+	default:
+		s.skipFor(field, "a string")
+	}
+	return ""
+}
+
+// boolean reads true or false; null is false.
+func (s *scanner) boolean(field string) bool {
+	switch s.peek() {
+	case 't':
+		return s.literal("true")
+	case 'f':
+		s.literal("false")
+	case 'n':
+		s.literal("null")
+	default:
+		s.skipFor(field, "true or false")
+	}
+	return false
+}
+
+// unsigned reads an integer between 0 and most; null is 0.
+func (s *scanner) unsigned(field string, most uint64) uint64 {
+	if s.peek() == 'n' {
+		s.literal("null")
+		return 0
+	}
+	at := s.pos
+	s.skip()
+	n, ok := parseUint(s.data[at:s.pos])
+	if !ok || n > most {
+		s.illTyped(field, "an integer between 0 and "+strconv.FormatUint(most, 10), at)
+		return 0
+	}
+	return n
+}
+
+// signed32 reads an integer of 32 bits; null is 0.
+func (s *scanner) signed32(field string) int32 {
+	if s.peek() == 'n' {
+		s.literal("null")
+		return 0
+	}
+	at := s.pos
+	s.skip()
+	n, err := strconv.ParseInt(string(s.data[at:s.pos]), 10, 32)
+	if err != nil {
+		s.illTyped(field, "an integer of 32 bits", at)
+		return 0
+	}
+	return int32(n)
+}
+
+// stringMap reads an object of strings, nil when there is none.
+func (s *scanner) stringMap(field string) map[string]string {
+	var m map[string]string
+	for more := s.enter(field); more; more = s.next() {
+		if m == nil {
+			m = make(map[string]string)
+		}
+		name := string(s.key)
+		m[name] = s.str(field)
+	}
+	return m
+}
+
+// raw returns a value as it stands in the text, borrowed. If it goes over several lines a copy without white space is returned.
+func (s *scanner) raw() []byte {
+	s.peek()
+	at := s.pos
+	before := s.broken
+	s.broken = false
+	s.skip()
+	if s.err != nil {
+		return nil
+	}
+	value := s.data[at:s.pos:s.pos]
+	if s.broken {
+		value = appendWithoutSpace(make([]byte, 0, len(value)), value)
+	}
+	s.broken = s.broken || before
+	return value
+}
+
+// rawUnlessNull is raw for values that null does not count as.
+func (s *scanner) rawUnlessNull() []byte {
+	if value := s.raw(); string(value) != "null" {
+		return value
+	}
+	return nil
+}
+
+// skip passes over one value.
+func (s *scanner) skip() {
+	switch b := s.peek(); {
+	case b == '"':
+		s.quoted()
+	case b == '{' || b == '[':
+		s.skipNested(b)
+	case b == '-' || b >= '0' && b <= '9':
+		s.number()
+	case b == 't':
+		s.literal("true")
+	case b == 'f':
+		s.literal("false")
+	case b == 'n':
+		s.literal("null")
+	default:
+		s.unexpected("a value")
+	}
+}
+
+// skipNested passes over the object or the array that opens here.
+func (s *scanner) skipNested(open byte) {
+	if s.depth == s.maxDepth {
+		s.fail(s.pos, "nested deeper than "+strconv.Itoa(s.maxDepth)+" levels")
+		return
+	}
+	s.depth++
+	if open == '{' {
+		for more := s.enter(""); more; more = s.next() {
+			s.skip()
+		}
+	} else {
+		for more := s.enterArray(""); more; more = s.nextElement() {
+			s.skip()
+		}
+	}
+	s.depth--
+}
+
+// literal passes over true, false or null, of which the first letter was seen.
+func (s *scanner) literal(word string) bool {
+	if len(s.data)-s.pos < len(word) || string(s.data[s.pos:s.pos+len(word)]) != word {
+		s.unexpected("a value")
+		return false
+	}
+	s.pos += len(word)
+	return true
+}
+
+// number passes over a number.
+func (s *scanner) number() {
+	if s.at('-') {
+		s.pos++
+	}
+	if s.at('0') {
+		s.pos++
+	} else {
+		s.digits()
+	}
+	if s.at('.') {
+		s.pos++
+		s.digits()
+	}
+	if s.at('e') || s.at('E') {
+		s.pos++
+		if s.at('+') || s.at('-') {
+			s.pos++
+		}
+		s.digits()
+	}
+}
+
+// digits passes over at least one digit.
+func (s *scanner) digits() {
+	start := s.pos
+	for s.pos < len(s.data) && s.data[s.pos]-'0' <= 9 {
+		s.pos++
+	}
+	if s.pos == start {
+		s.unexpected("a digit")
+	}
+}
+
+func (s *scanner) at(b byte) bool { return s.pos < len(s.data) && s.data[s.pos] == b }
+
+// quoted passes over a string, whose opening quote was seen, and returns what lies between the quotes, borrowed, and whether
+// there are escapes in it.
+func (s *scanner) quoted() (raw []byte, escaped bool) {
+	start := s.pos + 1
+	for i := start; i < len(s.data); {
+		switch b := s.data[i]; {
+		case b == '"':
+			s.pos = i + 1
+			return s.data[start:i], escaped
+		case b == '\\':
+			n := escapeLen(s.data[i:])
+			if n == 0 {
+				s.fail(i, "an escape that JSON does not know")
+				return nil, false
+			}
+			escaped = true
+			i += n
+		case b < ' ':
+			s.fail(i, "a control character in a string")
+			return nil, false
+		case b < utf8.RuneSelf:
+			i++
+		default:
+			r, size := utf8.DecodeRune(s.data[i:])
+			if r == utf8.RuneError && size == 1 {
+				s.fail(i, "invalid UTF-8 in a string")
+				return nil, false
+			}
+			i += size
+		}
+	}
+	s.fail(len(s.data), "a string does not end")
+	return nil, false
+}
+
+// parseUint reads what is digits only and fits 64 bits.
+func parseUint(digits []byte) (uint64, bool) {
+	if len(digits) == 0 || len(digits) > 19 { // 19 digits always fit
+		return 0, false
+	}
+	var n uint64
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	return n, true
+}
