@@ -1,0 +1,99 @@
+package hub
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluice-push/sluice/push"
+)
+
+// budget keeps the logs of a hub within Options.LogBytes. It belongs to the janitor.
+//
+// Channels that nobody uses go first, and altogether: they are loaded again when somebody asks. Then streams forget their entries. A log
+// that lost its entries is a log like any other: subscribers that are up to date do not notice, those that lag and clients that were
+// away start afresh. So the streams at rest come before the busy ones: there is hardly anybody to notice.
+type budget struct {
+	over bool // the last look found too much: that was logged
+}
+
+// cold is a channel with something to give up.
+type cold struct {
+	topic *topic
+	inUse bool
+	since int64 // when it was last used, or the newest entry published, in Unix milliseconds
+}
+
+// enforce gives up what is coldest until the rest fits.
+func (b *budget) enforce(h *Hub) {
+	most := h.options.LogBytes
+	if most < 0 {
+		return
+	}
+	topics := h.topics()
+	total := int64(0)
+	for _, t := range topics {
+		total += t.bytes()
+	}
+	if total <= most {
+		b.over = false
+		return
+	}
+	rest, shrunk := total, uint64(0)
+	for _, c := range coldest(topics) {
+		if rest <= most {
+			break
+		}
+		if held := c.topic.bytes(); !c.inUse && c.topic.part.drop(c.topic) {
+			rest -= held
+		} else if freed := c.topic.shrink(); freed > 0 {
+			rest -= freed
+			shrunk++
+		}
+	}
+	h.stats.shrunk.Add(shrunk)
+	if !b.over {
+		h.options.Logger.Warn("the channels hold too much: those at rest forget their entries",
+			"bytes", total, "bytes_allowed", most, "bytes_left", rest, "channels_shrunk", shrunk)
+	}
+	b.over = true
+}
+
+// coldest returns the channels that can give up something, the coldest first.
+func coldest(topics []*topic) []cold {
+	var out []cold
+	for _, t := range topics {
+		if t.holds.Load() == 0 {
+			out = append(out, cold{topic: t, since: t.used.Load()})
+			continue
+		}
+		t.mu.Lock()
+		if t.loading == nil && t.log.Mode() == push.Stream {
+			if newest := t.log.Before(push.MaxOffset+1, 1); len(newest) > 0 {
+				out = append(out, cold{t, true, newest[0].Time})
+			}
+		}
+		t.mu.Unlock()
+	}
+	slices.SortFunc(out, func(a, b cold) int {
+		if a.inUse != b.inUse {
+			if b.inUse {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.since, b.since)
+	})
+	return out
+}
+
+// shrink forgets all entries of a stream and returns what they counted for.
+func (t *topic) shrink() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.loading != nil {
+		return 0
+	}
+	before := t.log.Bytes()
+	t.log.Shrink(0)
+	return before - t.log.Bytes()
+}

@@ -1,0 +1,79 @@
+package hub
+
+import (
+	"context"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/channel"
+)
+
+// HistoryRequest says what part of a channel's history is asked for.
+type HistoryRequest struct {
+	// Limit is the most entries; 0: only the position, negative: all there are.
+	Limit int
+	// Since excludes what is at or before it, or with Reverse what is at or after it; nil for no bound.
+	Since *push.Position
+	// Reverse asks for the newest first.
+	Reverse bool
+}
+
+// History is the answer. In value and table mode the entries are the rows.
+type History struct {
+	Position push.Position
+	Entries  []*channel.Entry
+}
+
+// History returns what is kept of a channel. Errors are *push.Error; a position of another epoch, or one from which on the history
+// is no longer whole, is push.ErrUnrecoverablePosition.
+func (h *Hub) History(ctx context.Context, name string, r HistoryRequest) (History, error) {
+	n, err := h.namespaceOf(name)
+	if err != nil {
+		return History{}, err
+	}
+	t, err := n.partition(name).acquire(ctx, name)
+	if err != nil {
+		return History{}, err
+	}
+	defer t.release()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.usableLocked(); err != nil {
+		return History{}, err
+	}
+	out := History{Position: t.positionLocked(nil)}
+	t.log.Expire(nowMillis())
+	oldest := max(n.oldest(t.log), t.log.Floor())
+	switch {
+	case r.Since == nil && r.Reverse:
+		out.Entries = t.log.Before(push.MaxOffset+1, r.Limit)
+	case r.Since == nil && n.Mode == push.Stream:
+		out.Entries = t.log.Since(oldest, r.Limit)
+	case r.Since == nil:
+		out.Entries = t.log.Since(0, r.Limit) // rows may be older than the removals that are remembered
+	case r.Since.Epoch != "" && r.Since.Epoch != out.Position.Epoch, r.Since.Offset < oldest && !r.Reverse:
+		return History{}, push.ErrUnrecoverablePosition
+	case r.Reverse:
+		out.Entries = t.log.Before(r.Since.Offset, r.Limit)
+	default:
+		out.Entries = t.log.Since(r.Since.Offset, r.Limit)
+	}
+	for n.Mode == push.Stream && len(out.Entries) > 0 && r.Reverse && out.Entries[len(out.Entries)-1].Offset <= oldest {
+		out.Entries = out.Entries[:len(out.Entries)-1]
+	}
+	return out, nil
+}
+
+// oldest returns the offset above which entries belong to the namespace's history: the log of a stream may keep more than that.
+func (n *namespace) oldest(l *channel.Log) uint64 {
+	if n.Mode != push.Stream {
+		return 0
+	}
+	oldest, entries, bytes := uint64(0), l.Len(), l.Bytes()
+	for e := range l.Entries() {
+		if (n.History.Size <= 0 || entries <= n.History.Size) && (n.History.Bytes <= 0 || bytes <= n.History.Bytes) {
+			break
+		}
+		oldest, entries, bytes = e.Offset, entries-1, bytes-int64(e.Size())
+	}
+	return oldest
+}

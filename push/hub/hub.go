@@ -1,0 +1,329 @@
+package hub
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
+	"github.com/sluice-push/sluice/push/channel"
+)
+
+// Namespace is what a hub has to know of a namespace.
+type Namespace struct {
+	broker.Namespace
+	// Presence keeps a lease for every subscription, so that it can be asked who is in a channel. Without it Presence answers
+	// push.ErrNotAvailable.
+	Presence bool
+}
+
+// Options are a hub's settings; the zero value is usable.
+type Options struct {
+	// Name is the node's name for people; empty: its identity.
+	Name string
+	// Version is reported to those who ask for the nodes.
+	Version string
+	// Linger is how long an unused channel stays loaded; 0: a minute, negative: not at all.
+	Linger time.Duration
+	// LoadTimeout bounds loading a channel from the broker; 0: ten seconds.
+	LoadTimeout time.Duration
+	// PresenceTTL is how long a vanished node's clients stay present; 0: a minute.
+	PresenceTTL time.Duration
+	// SubscriptionsPerSession bounds a client; 0: 128, negative: no bound.
+	SubscriptionsPerSession int
+	// Workers is how many goroutines fan out; 0: as many as there are processors.
+	Workers int
+	// LogBytes bounds what the entries of all loaded channels count for together, as push.Publication.Size has it; 0: 1 GiB, negative:
+	// no bound. Over it channels that nobody uses are given up, then the streams to which nothing was published for longest forget
+	// their entries; rows of tables in use never. It is looked at once a second.
+	LogBytes int64
+	// Logger gets what happens to the hub as a whole; nil discards.
+	Logger *slog.Logger
+}
+
+func (o *Options) withDefaults() Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Linger == 0 {
+		out.Linger = time.Minute
+	}
+	if out.LoadTimeout <= 0 {
+		out.LoadTimeout = 10 * time.Second
+	}
+	if out.PresenceTTL <= 0 {
+		out.PresenceTTL = time.Minute
+	}
+	if out.SubscriptionsPerSession == 0 {
+		out.SubscriptionsPerSession = 128
+	}
+	if out.Workers <= 0 {
+		out.Workers = runtime.GOMAXPROCS(0)
+	}
+	if out.LogBytes == 0 {
+		out.LogBytes = 1 << 30
+	}
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	return out
+}
+
+// Hub keeps channels and serves their subscribers. All methods may be called concurrently.
+type Hub struct {
+	// set at New
+	options    Options
+	broker     broker.Broker
+	id         string
+	started    time.Time
+	namespaces map[string]*namespace
+	loading    chan struct{} // a token for each load under way
+	workers    *workers
+	ctx        context.Context // ends with Close; bounds what the hub does on its own account
+	cancel     context.CancelFunc
+	running    sync.WaitGroup // janitor, renewer, loads, and what is told the broker late
+	stopListen func()
+	ended      chan struct{} // closed when Close is through
+
+	mu       sync.Mutex // guards what follows
+	sessions map[string]*Session
+	closed   bool
+
+	stats counters
+}
+
+type namespace struct {
+	Namespace
+	policy     channel.Policy
+	partitions []*partition
+}
+
+// New opens the namespaces at the broker and begins to follow their partitions. The broker stays the caller's, who closes it after
+// the hub.
+func New(ctx context.Context, b broker.Broker, namespaces []Namespace, o *Options) (*Hub, error) {
+	h := &Hub{
+		options:    o.withDefaults(),
+		broker:     b,
+		id:         randomID(),
+		started:    time.Now(),
+		namespaces: map[string]*namespace{},
+		loading:    make(chan struct{}, 64),
+		sessions:   map[string]*Session{},
+		ended:      make(chan struct{}),
+	}
+	if h.options.Name == "" {
+		h.options.Name = h.id
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.workers = newWorkers(h.options.Workers)
+	probe := Namespace{Namespace: broker.Namespace{Name: probeNamespace, Mode: push.Value, Partitions: 1}}
+	for _, ns := range append([]Namespace{probe}, namespaces...) {
+		if err := h.open(ctx, ns); err != nil {
+			h.release()
+			return nil, fmt.Errorf("hub: namespace %q: %w", ns.Name, err)
+		}
+	}
+	if err := h.announce(ctx); err != nil {
+		h.release()
+		return nil, fmt.Errorf("hub: announce the node: %w", err)
+	}
+	stop, err := b.Listen(ctx, h.id, h.control)
+	if err != nil {
+		h.release()
+		return nil, fmt.Errorf("hub: listen for control messages: %w", err)
+	}
+	h.stopListen = stop
+	h.running.Go(h.janitor)
+	h.running.Go(h.renewer)
+	return h, nil
+}
+
+func randomID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
+	return hex.EncodeToString(b[:])
+}
+
+func (h *Hub) open(ctx context.Context, ns Namespace) error {
+	if _, ok := h.namespaces[ns.Name]; ok {
+		return errors.New("configured twice")
+	}
+	ns.Partitions = max(ns.Partitions, 1)
+	if err := h.broker.Open(ctx, ns.Namespace); err != nil {
+		return err
+	}
+	n := &namespace{Namespace: ns, policy: channel.Policy{Mode: ns.Mode, History: ns.History}}
+	if kept := &n.policy.History; ns.Mode == push.Stream {
+		if kept.Size > 0 {
+			kept.Size = max(kept.Size, leastKept)
+		}
+		if kept.Bytes > 0 {
+			kept.Bytes = max(kept.Bytes, leastKeptBytes)
+		}
+	}
+	h.namespaces[ns.Name] = n
+	for i := range ns.Partitions {
+		p := newPartition(h, n, broker.Partition{Namespace: ns.Name, Index: i})
+		if err := p.attach(ctx); err != nil {
+			return err
+		}
+		n.partitions = append(n.partitions, p)
+	}
+	return nil
+}
+
+// ID returns the identity of the node, new with every hub.
+func (h *Hub) ID() string { return h.id }
+
+// closeTimeout bounds what Close tells the broker of the sessions it ends: their leases vanish by themselves.
+const closeTimeout = 5 * time.Second
+
+// Close ends all sessions, asking their clients to connect again, and releases everything the hub holds: it returns when none of
+// the hub's goroutines is left. Calling it again waits for the same. It must not be called from a Carrier or an answer to Subscribe.
+//
+// Afterwards Connect, and whatever needs a channel, answers an internal error.
+func (h *Hub) Close() error {
+	h.mu.Lock()
+	first := !h.closed
+	h.closed = true
+	h.mu.Unlock()
+	if !first {
+		<-h.ended
+		return nil
+	}
+	defer close(h.ended)
+	sessions := h.list() // no more come
+	for _, s := range sessions {
+		s.Disconnect(push.DisconnectShutdown)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	for _, s := range sessions {
+		s.close(ctx)
+	}
+	h.release()
+	return nil
+}
+
+// release ends all that New began.
+func (h *Hub) release() {
+	h.cancel()
+	if h.stopListen != nil {
+		h.stopListen()
+	}
+	for _, n := range h.namespaces {
+		for _, p := range n.partitions {
+			p.attachment.Detach()
+			p.mu.Lock()   // whoever began work under it before the cancel has by now
+			p.mu.Unlock() //nolint:staticcheck // see above
+		}
+	}
+	h.running.Wait()
+	h.workers.close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = h.broker.DropLease(ctx, nodeLease+h.id) // it would vanish by itself
+}
+
+// namespaceOf returns the namespace of a channel, or push.ErrUnknownChannel.
+func (h *Hub) namespaceOf(name string) (*namespace, error) {
+	if err := push.CheckChannel(name); err != nil {
+		return nil, push.ErrBadRequest.WithMessage("%v", err)
+	}
+	n, ok := h.namespaces[push.Namespace(name)]
+	if !ok {
+		return nil, push.ErrUnknownChannel
+	}
+	return n, nil
+}
+
+func (n *namespace) partition(name string) *partition {
+	return n.partitions[broker.PartitionOf(name, len(n.partitions)).Index]
+}
+
+// Publish stores a publication in a channel and returns its position once the broker has accepted it. What p refers to must not be
+// changed afterwards. With an idempotency key, a repetition within the broker's window answers the first position.
+//
+// Errors are *push.Error: unknown channel, bad request, limit exceeded (larger than the broker stores), too many requests (nothing
+// was stored, try again), internal (it is not known whether it was stored; repeating it with the same idempotency key is safe).
+func (h *Hub) Publish(ctx context.Context, name string, p push.Publication, idempotencyKey string) (push.Position, error) {
+	n, err := h.namespaceOf(name)
+	if err != nil {
+		return push.Position{}, err
+	}
+	if err := push.CheckKey(p.Key); err != nil {
+		return push.Position{}, push.ErrBadRequest.WithMessage("%v", err)
+	}
+	if p.Op != push.Set && n.Mode == push.Stream {
+		return push.Position{}, push.ErrBadRequest.WithMessage("channels of namespace %q are streams: nothing can be removed from them", n.Name)
+	}
+	at, err := h.broker.Publish(ctx, name, p, broker.PublishOptions{IdempotencyKey: idempotencyKey})
+	if err != nil {
+		h.stats.publishErrors.Add(1)
+		return push.Position{}, h.publishError(name, err)
+	}
+	h.stats.published.Add(1)
+	n.partition(name).acknowledged(at)
+	return at, nil
+}
+
+func (h *Hub) publishError(name string, err error) error {
+	switch {
+	case errors.Is(err, broker.ErrBusy):
+		return push.ErrTooManyRequests
+	case errors.Is(err, broker.ErrTooLarge):
+		return push.ErrLimitExceeded.WithMessage("the publication is larger than the broker stores")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return push.ErrInternal.WithMessage("the broker did not answer in time")
+	default:
+		h.options.Logger.Error("publish failed", "channel", name, "error", err)
+		return push.ErrInternal
+	}
+}
+
+// counters are the hub's own; Stats reads them.
+type counters struct {
+	published, publishErrors, delivered, resumed, fresh, ended, shrunk atomic.Uint64
+}
+
+// Stats is what a hub has counted since it began.
+type Stats struct {
+	Published     uint64 // publications accepted from this node
+	PublishErrors uint64 // and refused
+	Delivered     uint64 // frames of publications taken by carriers
+	Resumed       uint64 // subscriptions that went on from a position
+	Fresh         uint64 // subscriptions that asked to, and could not
+	Ended         uint64 // subscriptions ended by the server
+	Shrunk        uint64 // logs that had to forget their entries because all together exceeded Options.LogBytes
+	LogBytes      int64  // what the entries of loaded channels count for
+	Sessions      int
+	Subscriptions int
+	Channels      int // loaded
+}
+
+// Stats returns the counters.
+func (h *Hub) Stats() Stats {
+	s := Stats{
+		Published: h.stats.published.Load(), PublishErrors: h.stats.publishErrors.Load(), Delivered: h.stats.delivered.Load(),
+		Resumed: h.stats.resumed.Load(), Fresh: h.stats.fresh.Load(), Ended: h.stats.ended.Load(),
+		Shrunk: h.stats.shrunk.Load(),
+	}
+	h.mu.Lock()
+	s.Sessions = len(h.sessions)
+	h.mu.Unlock()
+	for _, t := range h.topics() {
+		s.Channels++
+		s.LogBytes += t.bytes()
+		s.Subscriptions += t.subscribers()
+	}
+	return s
+}

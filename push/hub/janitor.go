@@ -1,0 +1,138 @@
+package hub
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/channel"
+)
+
+const (
+	// janitorPeriod is how often a hub looks after what time changes.
+	janitorPeriod = time.Second
+	// slimRounds is in which of its rounds the janitor takes back what streams keep beyond their namespace's history.
+	slimRounds = 4
+)
+
+func nowMillis() int64 { return time.Now().UnixMilli() }
+
+// janitor forgets what is too old and gives up channels that nobody uses.
+func (h *Hub) janitor() {
+	tick := time.NewTicker(janitorPeriod)
+	defer tick.Stop()
+	var b budget
+	round := 0
+	for {
+		select {
+		case <-h.ctx.Done():
+			return
+		case now := <-tick.C:
+			round++
+			h.sweep(now.UnixMilli(), round%slimRounds == 0)
+			b.enforce(h)
+		}
+	}
+}
+
+// renewer renews leases. It is not the janitor's work, which must go on when the broker does not answer.
+func (h *Hub) renewer() {
+	period := max(h.options.PresenceTTL/3, time.Millisecond)
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-h.ctx.Done():
+			return
+		case <-tick.C:
+			ctx, cancel := context.WithTimeout(h.ctx, h.options.PresenceTTL)
+			h.renew(ctx)
+			cancel()
+		}
+	}
+}
+
+// sweep is one round of the janitor.
+func (h *Hub) sweep(now int64, isSlimming bool) {
+	for _, n := range h.namespaces {
+		for _, p := range n.partitions {
+			for _, t := range p.list() {
+				if n.History.Age > 0 {
+					t.expire(now)
+				}
+				if isSlimming && n.Mode == push.Stream {
+					t.slim()
+				}
+				if t.holds.Load() == 0 && now-t.used.Load() >= max(h.options.Linger, 0).Milliseconds() {
+					p.drop(t)
+				}
+			}
+		}
+	}
+}
+
+// drop gives up a topic unless somebody took hold of it after all, and reports whether it did.
+func (p *partition) drop(t *topic) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.topics[t.name] != t || t.holds.Load() != 0 {
+		return false
+	}
+	delete(p.topics, t.name)
+	return true
+}
+
+func (h *Hub) renew(ctx context.Context) {
+	if err := h.announce(ctx); err != nil {
+		h.options.Logger.Warn("the node could not be announced", "error", err)
+	}
+	h.keepPresent(ctx)
+}
+
+// probeNamespace holds the channel through which hubs check themselves. Configuration cannot name it. It is one channel for all: a
+// broker keeps the newest publication of each for ever.
+const (
+	probeNamespace = "$sluice"
+	probeChannel   = probeNamespace + ":ready"
+)
+
+// Ready publishes through the broker and reports whether something comes back through the fan-out before ctx ends. Errors are
+// *push.Error.
+func (h *Hub) Ready(ctx context.Context) error {
+	came := make(probe, 1)
+	client := "probe-" + randomID()
+	s, err := h.Connect(came, came, SessionOptions{Info: push.ClientInfo{Client: client}})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.Subscribe(ctx, SubscribeRequest{Channel: probeChannel}, func(Subscribed) error { return nil }); err != nil {
+		return err
+	}
+	if _, err := h.Publish(ctx, probeChannel, push.Publication{Data: []byte("1")}, ""); err != nil {
+		return err
+	}
+	select {
+	case <-came:
+		return nil
+	case <-ctx.Done():
+		return push.ErrInternal.WithMessage("a publication did not come through the fan-out in time")
+	}
+}
+
+// probe is the carrier and the encoder of the hub's own sessions: it notes that something came.
+type probe chan struct{}
+
+func (p probe) TryWrite(frames []Frame) int {
+	select {
+	case p <- struct{}{}:
+	default:
+	}
+	return len(frames)
+}
+
+func (probe) Disconnect(push.Disconnect) {}
+
+func (probe) AppendPublication(dst []byte, _ string, _ *channel.Delivery) []byte { return dst }
+
+func (probe) AppendUnsubscribe(dst []byte, _ string, _ push.Unsubscribe) []byte { return dst }

@@ -1,0 +1,139 @@
+package hub_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/hub"
+)
+
+// lawClient is a client of the law test: one connection after the other, on either hub, subscribed to some channels.
+type lawClient struct {
+	w     *lawWorld
+	rng   *rand.Rand // of the client's goroutine
+	name  string
+	count int
+	conn  *carrier // nil: not connected
+	feeds []*feed
+
+	mu sync.Mutex // guards the feeds' contents; the session's lock may be held before it
+}
+
+func newLawClient(w *lawWorld, i int, rng *rand.Rand) *lawClient {
+	c := &lawClient{w: w, rng: rng, name: fmt.Sprintf("client %d", i)}
+	for _, name := range w.names {
+		c.feeds = append(c.feeds, newFeed(name))
+	}
+	return c
+}
+
+// connect begins a connection on one of the hubs.
+func (c *lawClient) connect() {
+	c.count++
+	gates := []gate{open, shut, dribble(rand.New(rand.NewPCG(c.rng.Uint64(), 0)))}
+	c.conn = newCarrier(c.w.t, gates[c.rng.IntN(len(gates))], true)
+	conn := c.conn
+	conn.sink = func(in frame) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, f := range c.feeds {
+			if f.name == in.channel {
+				f.take(in)
+			}
+		}
+	}
+	conn.connect(c.w.hubs[c.rng.IntN(len(c.w.hubs))], client(fmt.Sprintf("%s.%d", c.name, c.count)))
+}
+
+// cut ends the connection.
+func (c *lawClient) cut() {
+	c.conn.session.Load().Close()
+	c.conn = nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.feeds {
+		f.cut()
+	}
+}
+
+// subscribe asks for a channel that the client is not subscribed to. Errors that say so are tried again later.
+func (c *lawClient) subscribe(f *feed) {
+	c.mu.Lock()
+	live, since := f.live, f.since()
+	c.mu.Unlock()
+	if live {
+		return
+	}
+	s := c.conn.session.Load()
+	err := s.Subscribe(c.w.ctx, hub.SubscribeRequest{Channel: f.name, Since: since}, func(a hub.Subscribed) error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		f.answered(a)
+		return nil
+	})
+	var e *push.Error
+	if errors.As(err, &e) && !e.Temporary {
+		c.w.t.Errorf("%s: %v", f.name, err)
+	}
+}
+
+func (c *lawClient) unsubscribe(f *feed) {
+	if c.conn.session.Load().Unsubscribe(f.name) {
+		c.mu.Lock()
+		f.cut()
+		c.mu.Unlock()
+	}
+}
+
+// live does random things until done is closed.
+func (c *lawClient) live(done <-chan struct{}) {
+	for !isClosed(done) {
+		if c.conn == nil {
+			c.connect()
+		}
+		f := c.feeds[c.rng.IntN(len(c.feeds))]
+		switch n := c.rng.IntN(20); {
+		case n < 10:
+			c.subscribe(f)
+		case n < 11:
+			c.unsubscribe(f)
+		case n < 13:
+			c.conn.shut()
+		case n < 15:
+			c.conn.open(open)
+		case n < 17:
+			c.conn.open(dribble(rand.New(rand.NewPCG(c.rng.Uint64(), 0))))
+		case n < 18:
+			c.cut()
+		default:
+			c.w.pause(c.rng)
+		}
+	}
+}
+
+// calm lets the client have everything, and waits until it is level with the truth.
+func (c *lawClient) calm() {
+	if c.conn == nil {
+		c.connect()
+	}
+	c.conn.open(open)
+	for _, f := range c.feeds {
+		epoch := c.w.epochOf(f.name)
+		why := errors.New("it was not looked at")
+		eventually(c.w.t, fmt.Sprintf("%s is level", c.name), func() bool {
+			c.subscribe(f) // again if it was ended
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if why = f.level(c.w.truth, epoch); f.broken != nil {
+				c.w.t.Fatal(why)
+			}
+			if c.w.ctx.Err() != nil {
+				c.w.t.Fatalf("%s: %v", c.name, why)
+			}
+			return why == nil
+		})
+	}
+}

@@ -1,0 +1,310 @@
+package hub
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/channel"
+)
+
+// Session is a connected client as the hub sees it. Its methods may be called concurrently, but not from within its Carrier's.
+type Session struct {
+	// set at Open
+	hub     *Hub
+	info    push.ClientInfo
+	carrier Carrier
+	encoder Encoder
+	oneWay  bool
+
+	dirty    atomic.Bool // somebody found the lock taken: look again before leaving
+	writable atomic.Bool // the carrier said that it can take more
+	queued   atomic.Bool // waits for a worker
+
+	mu      sync.Mutex // guards what follows; whoever lets go of it does so with unlock
+	subs    []*Subscription
+	next    int // where the next flush begins, so that no subscription starves behind others
+	blocked bool
+	closed  bool
+}
+
+// Subscription is one session's cursor into one channel. What changes is guarded by the session's lock, apart from the atomics.
+type Subscription struct {
+	cursor   channel.Cursor
+	session  *Session
+	view     *channel.View
+	chunk    *chunk                           // set when it joins
+	presence *presence                        // nil in namespaces without
+	ends     atomic.Pointer[push.Unsubscribe] // set when the server ends it
+	life     uint32                           // the topic's log the cursor belongs to
+	slot     int32                            // in the chunk, whose lock guards it
+	gone     atomic.Bool
+}
+
+// topic returns the channel that a subscription is, or was, part of.
+func (sub *Subscription) topic() *topic { return sub.chunk.topic }
+
+// SessionOptions qualify a session.
+type SessionOptions struct {
+	// Info is who the client is. Client must be unique among all nodes.
+	Info push.ClientInfo
+	// OneWay says that the client cannot subscribe by itself: instead of one subscription its whole connection is ended.
+	OneWay bool
+}
+
+// Connect makes a session. The caller closes it when the connection ends. Errors are *push.Error: bad request when the client's
+// identity is in use on this node, internal after Close.
+func (h *Hub) Connect(c Carrier, e Encoder, o SessionOptions) (*Session, error) {
+	s := &Session{hub: h, info: o.Info, carrier: c, encoder: e, oneWay: o.OneWay}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, push.ErrInternal.WithMessage("the node is shutting down")
+	}
+	if h.sessions[o.Info.Client] != nil {
+		return nil, push.ErrBadRequest.WithMessage("a client %q is connected already", o.Info.Client)
+	}
+	h.sessions[o.Info.Client] = s
+	return s, nil
+}
+
+// Info returns who the client is.
+func (s *Session) Info() push.ClientInfo { return s.info }
+
+// SubscribeRequest is what a client asks for.
+type SubscribeRequest struct {
+	Channel string
+	// Since is the position to resume from; nil for a fresh start.
+	Since *push.Position
+	// View is what it wants to see of the channel; nil for all.
+	View *channel.View
+	// ChanInfo is JSON shown to others in presence, or nil.
+	ChanInfo []byte
+	// Budget bounds what the answer carries; the rest follows as pushes. Zero: 512 entries, 32 KiB. Less than one entry: nothing.
+	Budget channel.Budget
+}
+
+// Subscribed is the answer.
+type Subscribed struct {
+	// Position is where the client is once it has Deliveries.
+	Position push.Position
+	// Deliveries are what it gets with the answer: rows of the table, or what it missed. Only Put and Gone occur.
+	Deliveries []channel.Delivery
+	// Recovered says that it has missed nothing, or is getting all it missed, in Deliveries or right after them. It is false for a
+	// fresh start.
+	Recovered bool
+}
+
+// budget returns how much of the channel the answer may carry.
+func (r *SubscribeRequest) budget() channel.Budget {
+	if r.Budget == (channel.Budget{}) {
+		return channel.Budget{Entries: 512, Bytes: 32 << 10}
+	}
+	return r.Budget
+}
+
+// Subscribe begins a subscription. answer is called before it returns, unless there is an error, and before anything else of the
+// channel is sent to the carrier; an error from it undoes the subscription and is returned. Errors are *push.Error: already
+// subscribed, limit exceeded, unknown channel, bad request, internal.
+func (s *Session) Subscribe(ctx context.Context, r SubscribeRequest, answer func(Subscribed) error) error {
+	n, err := s.hub.namespaceOf(r.Channel)
+	if err != nil {
+		return err
+	}
+	if err := s.admit(r.Channel); err != nil {
+		return err
+	}
+	p := n.partition(r.Channel)
+	t, err := p.acquire(ctx, r.Channel)
+	if err != nil {
+		return err
+	}
+	since, err := t.confirm(ctx, r.Since, r.View)
+	if err != nil {
+		t.release()
+		return err
+	}
+	sub := &Subscription{session: s, view: r.View}
+	if n.Presence {
+		sub.presence = &presence{topic: t, key: presenceIn(r.Channel) + randomID(), info: s.info}
+		sub.presence.info.ChanInfo = r.ChanInfo
+		s.hub.present(ctx, sub.presence)
+	}
+	s.mu.Lock()
+	err = s.subscribeLocked(t, sub, r, since, answer)
+	s.unlock()
+	if err != nil {
+		t.release()
+		s.hub.absentNow(sub)
+	}
+	return err
+}
+
+// admit checks what can be checked before the channel is loaded.
+func (s *Session) admit(name string) error {
+	s.mu.Lock()
+	defer s.unlock()
+	return s.admitLocked(name)
+}
+
+func (s *Session) admitLocked(name string) error {
+	most := s.hub.options.SubscriptionsPerSession
+	switch {
+	case s.closed:
+		return push.ErrInternal.WithMessage("the connection is closed")
+	case s.find(name) != nil:
+		return push.ErrAlreadySubscribed
+	case most > 0 && len(s.subs) >= most:
+		return push.ErrLimitExceeded.WithMessage("at most %d subscriptions are allowed", most)
+	}
+	return nil
+}
+
+// confirm asks the broker about a position that the log has not reached. It returns nil when the position is void, so that the
+// subscription starts fresh.
+func (t *topic) confirm(ctx context.Context, since *push.Position, v *channel.View) (*push.Position, error) {
+	if since == nil {
+		return nil, nil //nolint:nilnil // no position is a position here
+	}
+	t.mu.Lock()
+	if err := t.usableLocked(); err != nil {
+		t.mu.Unlock()
+		return nil, err
+	}
+	t.positionLocked(v)
+	_, outcome := t.log.Subscribe(since, v)
+	epoch := t.log.Epoch()
+	t.mu.Unlock()
+	if outcome != channel.Ahead {
+		return since, nil
+	}
+	head, err := t.part.hub.broker.Head(ctx, t.part.id)
+	if err != nil {
+		return nil, push.ErrInternal.WithMessage("the broker does not say whether the position is known")
+	}
+	if head.Epoch != epoch || head.Offset < since.Offset {
+		return nil, nil //nolint:nilnil // as above
+	}
+	return since, nil
+}
+
+// subscribeLocked sets the cursor, at since if that is not nil, and answers. The fan-out may see the subscription as soon as it has
+// joined, and finds the session's lock taken until the answer is given. The caller's hold on the topic becomes the subscription's
+// unless there is an error.
+func (s *Session) subscribeLocked(
+	t *topic, sub *Subscription, r SubscribeRequest, since *push.Position, answer func(Subscribed) error,
+) error {
+	if err := s.admitLocked(t.name); err != nil { // once more: others may have subscribed while the channel was loaded
+		return err
+	}
+	t.mu.Lock()
+	if err := t.usableLocked(); err != nil {
+		t.mu.Unlock()
+		return err
+	}
+	at := t.positionLocked(sub.view)
+	cursor, outcome := t.log.Subscribe(since, sub.view)
+	deliveries, end, _ := t.log.Read(cursor, sub.view, r.budget(), nil)
+	sub.cursor, sub.life = end, t.life.Load()
+	t.joinLocked(sub)
+	t.mu.Unlock()
+
+	s.subs = append(s.subs, sub)
+	at.Offset = end.Offset()
+	if err := answer(Subscribed{Position: at, Deliveries: deliveries, Recovered: outcome != channel.Fresh}); err != nil {
+		s.dropLocked(sub)
+		return err
+	}
+	switch {
+	case outcome != channel.Fresh:
+		s.hub.stats.resumed.Add(1)
+	case r.Since != nil:
+		s.hub.stats.fresh.Add(1)
+	}
+	s.dirty.Store(true) // more may have come, or have been left
+	return nil
+}
+
+func (s *Session) find(name string) *Subscription {
+	for _, sub := range s.subs {
+		if sub.topic().name == name {
+			return sub
+		}
+	}
+	return nil
+}
+
+// Subscribes reports whether the session is subscribed to a channel.
+func (s *Session) Subscribes(name string) bool {
+	s.mu.Lock()
+	defer s.unlock()
+	return s.find(name) != nil
+}
+
+// Unsubscribe ends a subscription at the client's wish and reports whether there was one. Nothing of the channel is sent afterwards.
+func (s *Session) Unsubscribe(name string) bool {
+	s.mu.Lock()
+	sub := s.find(name)
+	if sub != nil {
+		s.removeLocked(sub)
+	}
+	s.unlock()
+	if sub == nil {
+		return false
+	}
+	s.hub.absentNow(sub)
+	return true
+}
+
+// removeLocked ends a subscription and its hold on the topic.
+func (s *Session) removeLocked(sub *Subscription) {
+	s.dropLocked(sub)
+	sub.topic().release()
+}
+
+// dropLocked takes a subscription out of the session and its topic.
+func (s *Session) dropLocked(sub *Subscription) {
+	i := slices.Index(s.subs, sub)
+	s.subs = slices.Delete(s.subs, i, i+1)
+	if s.next > i {
+		s.next--
+	}
+	sub.gone.Store(true)
+	sub.topic().leave(sub)
+}
+
+// Disconnect ends the client's connection from the server's side. It does not wait for the session's lock: a client that reads no
+// answers holds it.
+func (s *Session) Disconnect(d push.Disconnect) { s.carrier.Disconnect(d) }
+
+// Close ends all subscriptions without telling the client: its connection is over. It waits while an answer to the client is
+// being written. Nothing is written to the carrier afterwards. Closing again does nothing.
+func (s *Session) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.hub.options.LoadTimeout)
+	defer cancel()
+	s.close(ctx)
+}
+
+// close is Close; ctx bounds what the broker is told of it.
+func (s *Session) close(ctx context.Context) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	subs := slices.Clone(s.subs)
+	for _, sub := range subs {
+		s.removeLocked(sub)
+	}
+	s.mu.Unlock() // not unlock: there is nothing left to be flushed
+	h := s.hub
+	h.mu.Lock()
+	delete(h.sessions, s.info.Client)
+	h.mu.Unlock()
+	for _, sub := range subs {
+		h.absent(ctx, sub)
+	}
+}

@@ -1,0 +1,200 @@
+package hub
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
+	"github.com/sluice-push/sluice/push/channel"
+)
+
+const (
+	// recentEntries is by how many entries the fan-out may be behind a topic. A follower that is further ahead waits: a pass never
+	// blocks, so that is short, and no subscriber loses anything because of how the hub schedules its work.
+	recentEntries = 128
+	// leastKept is how many of its newest entries the log of a stream keeps at least for some seconds, whatever the namespace says about
+	// history: a session whose lock was taken when a pass came along has to find everything in the log, also when whoever holds
+	// the lock lost the processor meanwhile. What History shows is not more for it, and the janitor takes it back (slim).
+	leastKept      = 64 * recentEntries
+	leastKeptBytes = 16 << 20
+)
+
+// topic is a channel that somebody uses: its log and its subscribers.
+type topic struct {
+	part *partition
+	name string
+
+	holds  atomic.Int32                     // subscriptions, and whoever looks at the topic just now
+	used   atomic.Int64                     // when the last hold was given up, in Unix milliseconds
+	newest atomic.Uint64                    // offset of the newest entry; changes under mu
+	life   atomic.Uint32                    // which log it is by now; changes under mu
+	ended  atomic.Pointer[push.Unsubscribe] // set when the channel's life is over
+
+	mu      sync.Mutex       // guards what follows
+	loading *loading         // nil once the log is whole
+	log     *channel.Log     // nil before the first load
+	recent  []*channel.Entry // the newest entries, as long as a chunk has not been served with them
+	taken   chan struct{}    // closed when recent gets shorter; nil when nobody waits for that
+	chunks  []*chunk
+	slimAt  uint64 // the head when slim was last called
+}
+
+func newTopic(p *partition, name string) *topic {
+	return &topic{part: p, name: name, loading: newLoading()}
+}
+
+func (t *topic) release() {
+	t.used.Store(time.Now().UnixMilli())
+	t.holds.Add(-1)
+}
+
+// arrive appends a live message and reports whether there is somebody to serve it to. It waits while the fan-out is too far behind.
+func (t *topic) arrive(m *broker.Message) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for t.fullLocked() {
+		if t.taken == nil {
+			t.taken = make(chan struct{})
+		}
+		taken := t.taken
+		t.mu.Unlock()
+		t.kick() // of the passes that this asks for, the last to begin forgets what is recent
+		<-taken
+		t.mu.Lock()
+	}
+	if t.loading != nil {
+		t.loading.hold(m)
+		return false
+	}
+	e := t.log.Append(m.Publication)
+	if e == nil {
+		return false
+	}
+	t.newest.Store(e.Offset)
+	if len(t.chunks) == 0 {
+		return false
+	}
+	t.recent = append(t.recent, e)
+	return true
+}
+
+func (t *topic) fullLocked() bool { return len(t.recent) >= recentEntries && len(t.chunks) > 0 }
+
+// gap goes on after publications were evicted unseen; a table has to be loaded again. What is being loaded just now may have been read
+// before they were published: it is read again.
+func (t *topic) gap(offset uint64) {
+	t.mu.Lock()
+	reload := false
+	switch {
+	case t.loading != nil:
+		t.loading.missed, t.loading.held = true, nil
+	case t.log.Gap(offset):
+		t.forgetRecentLocked()
+		t.newest.Store(t.log.Head())
+	default:
+		t.loading, reload = newLoading(), true
+	}
+	t.mu.Unlock()
+	if reload && !t.part.hub.spawn(t.part, t.load) {
+		t.fail(errClosing)
+	}
+	t.kick()
+}
+
+func (t *topic) forgetRecentLocked() {
+	t.recent = nil
+	if t.taken != nil {
+		close(t.taken)
+		t.taken = nil
+	}
+}
+
+// end ends all subscriptions, each when its session comes to it.
+func (t *topic) end(u push.Unsubscribe) {
+	t.ended.CompareAndSwap(nil, &u)
+	t.kick()
+}
+
+// position returns where the channel is now. It must be called with the lock held, on a loaded topic.
+func (t *topic) positionLocked(v *channel.View) push.Position {
+	// What this partition has applied is applied here too, so a quiet channel moves along with it.
+	t.log.Advance(t.part.appliedIn(t.log.Epoch()))
+	return push.Position{Epoch: v.Epoch(t.log.Epoch()), Offset: t.log.Head()}
+}
+
+// usable reports why a topic that was acquired cannot be used after all. It must be called with the lock held.
+func (t *topic) usableLocked() error {
+	switch {
+	case t.loading != nil && t.loading.err != nil:
+		return t.loading.err
+	case t.ended.Load() != nil:
+		return push.ErrInternal.WithMessage("the channel's life ended, try again")
+	case t.loading != nil:
+		return push.ErrInternal.WithMessage("the channel is being loaded again, try again")
+	}
+	return nil
+}
+
+// expire forgets what is too old.
+func (t *topic) expire(now int64) {
+	t.mu.Lock()
+	if t.loading == nil {
+		t.log.Expire(now)
+	}
+	t.mu.Unlock()
+}
+
+// slim forgets what a stream keeps beyond its namespace's history, except for what has come since slim was last called.
+func (t *topic) slim() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.loading == nil {
+		t.log.RaiseFloor(min(t.part.namespace.oldest(t.log), t.slimAt))
+		t.slimAt = t.log.Head()
+	}
+}
+
+// bytes returns what the log's entries count for.
+func (t *topic) bytes() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.loading != nil {
+		return 0
+	}
+	return t.log.Bytes()
+}
+
+// subscriptions returns all there are.
+func (t *topic) subscriptions() []*Subscription {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []*Subscription
+	for _, c := range t.chunks {
+		out = c.members(out)
+	}
+	return out
+}
+
+// subscribers returns how many subscriptions there are.
+func (t *topic) subscribers() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := 0
+	for _, c := range t.chunks {
+		n += c.size()
+	}
+	return n
+}
+
+// spawn runs f as work of the hub, unless the hub is closing.
+func (h *Hub) spawn(p *partition, f func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h.ctx.Err() != nil {
+		return false
+	}
+	h.running.Go(f)
+	return true
+}
