@@ -1,0 +1,155 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/hub"
+	"github.com/sluice-push/sluice/push/protocol"
+	"github.com/sluice-push/sluice/session"
+	"github.com/sluice-push/sluice/websocket"
+)
+
+// client is one WebSocket connection. It is the carrier of its hub session.
+type client struct {
+	gateway *Gateway
+	codec   *websocket.Codec
+	request *http.Request                   // of the handshake; without body, released once the client has connected
+	addr    netip.Addr                      // as it was admitted
+	since   int64                           // when the connection was made, by the gateway's clock, as all times below
+	session atomic.Pointer[session.Session] // set by Open, before anything is received
+
+	info push.ClientInfo // owned by the session's goroutine
+
+	hub   atomic.Pointer[hub.Session] // set when the client has connected
+	ended atomic.Bool                 // somebody has said goodbye to it
+	heard atomic.Int64                // when something last came from it
+
+	// owned by the heartbeat
+	asked int64 // when it was pinged, 0 when no answer is awaited
+	next  int64 // when it is pinged again
+}
+
+func (g *Gateway) serveWebSocket(w http.ResponseWriter, r *http.Request) {
+	addr := addressOf(r.RemoteAddr)
+	if err := g.admit(addr); err != nil {
+		refuse(w, r, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	defer g.arriving.Done()
+	up, err := websocket.Upgrade(w, r, g.wsOptions())
+	if err != nil {
+		g.leave(addr)
+		g.options.Logger.Debug("a WebSocket handshake was refused", "remote", r.RemoteAddr, "error", err)
+		return
+	}
+	c := &client{gateway: g, codec: up.Codec, request: r.WithContext(context.Background()), addr: addr, since: g.clock()}
+	if _, err := g.server.ServeConn(up.Conn, &session.Attach{Codec: up.Codec, Initial: up.Unread, Value: c}); err != nil {
+		g.leave(addr)
+	}
+}
+
+// message handles one WebSocket message: a frame of commands.
+func (c *client) message(frame []byte) {
+	c.heard.Store(c.gateway.clock())
+	for {
+		line, rest := protocol.NextLine(frame)
+		if line == nil {
+			return
+		}
+		frame = rest
+		if !c.command(line) {
+			return
+		}
+	}
+}
+
+// writable is called when the socket takes frames again.
+func (c *client) writable() {
+	if h := c.hub.Load(); h != nil {
+		h.Flush()
+	}
+}
+
+// closed ends what the connection began.
+func (c *client) closed() {
+	if h := c.hub.Load(); h != nil {
+		h.Close()
+	}
+	c.gateway.leave(c.addr)
+}
+
+// TryWrite implements hub.Carrier.
+func (c *client) TryWrite(frames []hub.Frame) int {
+	var few [16][]byte
+	raw := few[:0]
+	for i := range frames {
+		raw = append(raw, frames[i].Bytes)
+	}
+	taken, err := c.session.Load().TryWrite(raw)
+	if err != nil {
+		return 0
+	}
+	return taken
+}
+
+// Disconnect implements hub.Carrier. It may be called by anybody, any number of times; the first call counts.
+func (c *client) Disconnect(d push.Disconnect) {
+	if s := c.session.Load(); s != nil && !c.ended.Swap(true) {
+		s.End(c.codec.AppendClose(nil, d.Code, d.Reason), d)
+	}
+}
+
+// drain sends the client elsewhere. It may come before Open, which is then not called any more.
+func (c *client) drain(s *session.Session) {
+	c.session.Store(s)
+	c.Disconnect(push.DisconnectShutdown)
+}
+
+// keptReply is the largest buffer that is kept for replies to come.
+const keptReply = 16 << 10
+
+// reply sends an answer. It waits while the client does not read, which is what keeps it from sending more commands. An error says
+// that the connection is over.
+func (c *client) reply(r *protocol.Reply) error {
+	pool := &c.gateway.buffers
+	buf, ok := pool.Get().(*[]byte)
+	if !ok {
+		buf = new([]byte)
+	}
+	*buf = protocol.AppendReply((*buf)[:0], r)
+	err := c.session.Load().Send(*buf)
+	if cap(*buf) <= keptReply {
+		pool.Put(buf)
+	}
+	if err != nil {
+		return &gone{err}
+	}
+	return nil
+}
+
+// gone is why an answer could not be sent: there is no one left to whom it could be said.
+type gone struct{ error }
+
+// refuse answers a command with an error, or ends the connection when that is what the error says. It reports whether the
+// connection goes on.
+func (c *client) refuse(id uint32, err error) bool {
+	var d push.Disconnect
+	var e *push.Error
+	if over := new(gone); errors.As(err, &over) || c.gateway.ctx.Err() != nil {
+		return false
+	}
+	switch {
+	case errors.As(err, &d):
+		c.Disconnect(d)
+		return false
+	case !errors.As(err, &e):
+		c.gateway.options.Logger.Error("a command failed", "error", err)
+		e = push.ErrInternal
+	}
+	return id == 0 || c.reply(&protocol.Reply{ID: id, Error: e}) == nil
+}

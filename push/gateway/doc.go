@@ -1,0 +1,27 @@
+// Package gateway is where clients connect: it speaks the client protocol over WebSocket and, one way, over server-sent events, and is
+// the carrier of the hub's frames.
+//
+//	/connection/websocket   RFC 6455; package protocol's JSON, several commands and replies in a message
+//	/connection/uni_sse     text/event-stream; what to subscribe to comes in the query parameter cf_connect
+//
+// # Life of a WebSocket client
+//
+// The request is taken over from net/http, whose memory is let go, and becomes a session of package session. Its handler runs on the
+// session's one goroutine: it decodes commands and answers them in order; replies of one read leave in one write. The hub's frames
+// come from wherever the hub serves them and go straight to the socket; what the socket does not take stays in the hub's log. When a
+// client does not read its replies its commands are not read either, and after the write time-out it is disconnected. An answer to a
+// history command ends at 256 KiB, whatever limit was asked for: a client sees by the position that there is more behind its last
+// publication.
+//
+// # Life of an SSE client
+//
+// The net/http goroutine of the request owns the connection. Frames are put into a buffer, which that goroutine writes out; while 64 KiB
+// wait or are being written nothing is taken. A client that takes less than 16 KiB in ten seconds while there is more is given up. Each
+// event's id is the position in all the client's channels, as long as that fits 1 KiB, so that an EventSource that connects again goes
+// on where it was; otherwise it is empty, and the client starts afresh.
+//
+// # Goroutines
+//
+// One per client, which ends with its connection, and one heartbeat for all, which pings, and disconnects who does not answer or
+// never said who it is. [Gateway.Shutdown] ends all of them and waits.
+package gateway

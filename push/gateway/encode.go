@@ -1,0 +1,58 @@
+package gateway
+
+import (
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/protocol"
+	"github.com/sluice-push/sluice/websocket"
+)
+
+// publicationOf returns what a delivery says to the client: the entry with the client's position, and as a removal when the row is
+// gone for it.
+func publicationOf(d *channel.Delivery) push.Publication {
+	p := d.Entry.Publication
+	p.Offset = d.Offset
+	if d.Kind == channel.Gone {
+		p.Op, p.Data = push.Remove, nil
+	}
+	return p
+}
+
+// jsonFrames is the hub.Encoder of WebSocket clients.
+type jsonFrames struct{}
+
+func (jsonFrames) AppendPublication(dst []byte, name string, d *channel.Delivery) []byte {
+	return appendFrame(dst, func(dst []byte) []byte {
+		p := publicationOf(d)
+		return protocol.AppendPublicationPush(dst, name, &p, protocol.PushOptions{})
+	})
+}
+
+func (jsonFrames) AppendUnsubscribe(dst []byte, name string, u push.Unsubscribe) []byte {
+	return appendFrame(dst, func(dst []byte) []byte {
+		return protocol.AppendPush(dst, &protocol.Push{Kind: protocol.PushUnsubscribe, Channel: name, Unsubscribe: u}, protocol.PushOptions{})
+	})
+}
+
+// appendFrame appends a text frame around what payload appends.
+func appendFrame(dst []byte, payload func([]byte) []byte) []byte {
+	start := len(dst)
+	dst = payload(append(dst, make([]byte, websocket.HeaderSpace)...))
+	frame := websocket.FrameInPlace(dst[start:], websocket.OpText)
+	if start == 0 {
+		return frame
+	}
+	return append(dst[:start], frame...)
+}
+
+// jsonEvents is the hub.Encoder of SSE clients. What it makes is the data line; the id before it differs from client to client.
+type jsonEvents struct{}
+
+func (jsonEvents) AppendPublication(dst []byte, name string, d *channel.Delivery) []byte {
+	p := publicationOf(d)
+	return protocol.AppendPublicationPush(dst, name, &p, protocol.PushOptions{Bare: true})
+}
+
+func (jsonEvents) AppendUnsubscribe(dst []byte, name string, u push.Unsubscribe) []byte {
+	return protocol.AppendPush(dst, &protocol.Push{Kind: protocol.PushUnsubscribe, Channel: name, Unsubscribe: u}, protocol.PushOptions{Bare: true})
+}

@@ -1,0 +1,50 @@
+package gateway
+
+import (
+	"net/http"
+	"net/netip"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/protocol"
+)
+
+// What the tests need to know of the bounds.
+const (
+	StreamBuffer = streamBuffer
+	MaxVector    = maxVector
+	HistoryBytes = historyBytes
+)
+
+// Vector is the position in all channels that is a stream's event id.
+type Vector struct{ v vector }
+
+// Move notes where the client is in a channel.
+func (v *Vector) Move(channel string, at push.Position) { v.v.move(channel, at) }
+
+// String returns the event id.
+func (v *Vector) String() string { return string(v.v.append(nil)) }
+
+// ParseVector reads an event id.
+func ParseVector(id string) map[string]push.Position { return parseVector(id) }
+
+// ConnectOf reads the connect request of a one-way client.
+func ConnectOf(r *http.Request) (*protocol.ConnectRequest, error) { return connectOf(r) }
+
+// AddressOf is what counts as one address.
+func AddressOf(remote string) netip.Addr { return addressOf(remote) }
+
+// PublicationOf is what a delivery says to a client.
+func PublicationOf(d *channel.Delivery) push.Publication { return publicationOf(d) }
+
+// HeldByStreams returns how many bytes the streams hold for their clients.
+func (g *Gateway) HeldByStreams() (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for s := range g.streams {
+		s.mu.Lock()
+		n += len(s.buf) + s.writing
+		s.mu.Unlock()
+	}
+	return n
+}

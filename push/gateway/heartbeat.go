@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/websocket"
+)
+
+// pingFrame is the server's ping: an empty reply.
+var pingFrame = [][]byte{websocket.AppendFrame(nil, websocket.OpText, []byte("{}"))}
+
+// heartbeat looks after the WebSocket clients once a second until the gateway closes.
+func (g *Gateway) heartbeat() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-g.ctx.Done():
+			return
+		case <-tick.C:
+			now := g.clock()
+			for s := range g.server.Sessions() {
+				s.Value().(*client).beat(now)
+			}
+		}
+	}
+}
+
+// beat pings the client when it is time to, and ends it when it does not answer or does not say who it is.
+func (c *client) beat(now int64) {
+	o := &c.gateway.options
+	s := c.session.Load()
+	switch {
+	case s == nil: // just being set up
+		return
+	case c.hub.Load() == nil:
+		if now-c.since > o.ConnectTimeout.Milliseconds() {
+			c.Disconnect(push.DisconnectStale)
+		}
+		return
+	case o.PingInterval <= 0:
+		return
+	case c.asked == 0:
+	case c.heard.Load() >= c.asked:
+		c.asked = 0
+	case o.PongTimeout > 0 && now-c.asked > o.PongTimeout.Milliseconds():
+		c.Disconnect(push.DisconnectNoPong)
+		return
+	}
+	if c.next == 0 {
+		c.next = now + o.PingInterval.Milliseconds()
+	}
+	if now < c.next {
+		return
+	}
+	c.next = now + o.PingInterval.Milliseconds()
+	// A client whose socket takes nothing is pinged when it does; until then the write time-out watches over it.
+	if taken, err := s.TryWrite(pingFrame); err == nil && taken == 1 && c.asked == 0 {
+		c.asked = now
+	}
+}

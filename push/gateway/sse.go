@@ -1,0 +1,349 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/hub"
+	"github.com/sluice-push/sluice/push/protocol"
+)
+
+const (
+	// streamBuffer is from how many bytes on, buffered or being written, a stream takes no more frames.
+	streamBuffer = 64 << 10
+	// keptBuffer is the largest buffer that a stream keeps while it has nothing to write.
+	keptBuffer = 4 << 10
+	// streamChunk is what a stream writes at a time, and streamWriteTimeout how long a client may take for that.
+	streamChunk        = 16 << 10
+	streamWriteTimeout = 10 * time.Second
+)
+
+// stream is one SSE connection. It is the carrier of its hub session; the goroutine of the HTTP request writes.
+type stream struct {
+	gateway *Gateway
+	out     *http.ResponseController
+	w       http.ResponseWriter
+	r       *http.Request
+	wake    chan struct{} // something is buffered, or the stream is to end
+
+	mu      sync.Mutex // guards what follows
+	buf     []byte
+	writing int // bytes that are being written
+	where   vector
+	opened  bool             // the connect push is on its way, so that frames may follow it
+	refused bool             // frames were not taken
+	ends    *push.Disconnect // the server ends the connection
+}
+
+func (g *Gateway) serveSSE(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet { // the pattern lets HEAD through, to which nothing could be streamed
+		w.Header().Set("Allow", http.MethodGet)
+		refuse(w, r, http.StatusMethodNotAllowed, "use GET")
+		return
+	}
+	if !g.originAllowed(r.Header.Get("Origin"), r.Host) {
+		refuse(w, r, http.StatusForbidden, "pages of this origin may not connect")
+		return
+	}
+	connect, err := connectOf(r)
+	if err != nil {
+		refuse(w, r, http.StatusBadRequest, "cf_connect: "+err.Error())
+		return
+	}
+	addr := addressOf(r.RemoteAddr)
+	if err := g.admit(addr); err != nil {
+		refuse(w, r, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	defer g.leave(addr)
+	s := &stream{gateway: g, out: http.NewResponseController(w), w: w, r: r, wake: make(chan struct{}, 1)}
+	g.track(s)
+	defer g.untrack(s)
+	ctx, release := s.untilCut()
+	defer release()
+	s.run(ctx, connect)
+}
+
+// untilCut returns the request's context, which ends with the gateway as well; a write that is under way then fails. release must be
+// called before the request is over.
+func (s *stream) untilCut() (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancel(s.r.Context())
+	done := make(chan struct{})
+	stop := context.AfterFunc(s.gateway.ctx, func() {
+		defer close(done)
+		cancel()
+		_ = s.out.SetWriteDeadline(time.Unix(1, 0)) // where it is not supported the client has to end the write
+	})
+	return ctx, func() {
+		if !stop() {
+			<-done
+		}
+		cancel()
+	}
+}
+
+// connectOf reads the connect request of a one-way client from the query; none is an empty one. Positions in the Last-Event-ID,
+// with which a browser connects again by itself, beat those of the URL, which it repeats unchanged.
+func connectOf(r *http.Request) (*protocol.ConnectRequest, error) {
+	var cmd protocol.Command
+	if raw := r.URL.Query().Get("cf_connect"); raw != "" {
+		data, err := protocol.CompactData([]byte(raw)) // one value, which cannot reach out of the command around it
+		if err != nil {
+			return nil, err
+		}
+		const before = `{"connect":`
+		err = protocol.DecodeCommand(append(append([]byte(before), data...), '}'), &cmd)
+		if where := new(protocol.SyntaxError); errors.As(err, &where) {
+			return nil, &protocol.SyntaxError{Offset: max(where.Offset-len(before), 0), Reason: where.Reason}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for name, at := range parseVector(r.Header.Get("Last-Event-ID")) {
+		if sub, ok := cmd.Connect.Subs[name]; ok {
+			sub.Recover, sub.Position = true, at
+			cmd.Connect.Subs[name] = sub
+		}
+	}
+	return &cmd.Connect, nil
+}
+
+// track ends the stream's arrival.
+func (g *Gateway) track(s *stream) {
+	g.mu.Lock()
+	g.streams[s] = struct{}{}
+	g.mu.Unlock()
+	g.requests.Add(1)
+	g.arriving.Done()
+}
+
+func (g *Gateway) untrack(s *stream) {
+	g.mu.Lock()
+	delete(g.streams, s)
+	g.mu.Unlock()
+	g.requests.Done()
+}
+
+// run serves the stream until the client hangs up or the server ends it.
+func (s *stream) run(ctx context.Context, connect *protocol.ConnectRequest) {
+	g := s.gateway
+	limited, cancel := context.WithTimeout(ctx, g.options.CommandTimeout)
+	defer cancel()
+	info, err := g.identify(limited, connect.Token, s.r)
+	if err != nil {
+		s.reject(err)
+		return
+	}
+	h, err := g.hub.Connect(s, jsonEvents{}, hub.SessionOptions{Info: info, OneWay: true})
+	if err != nil {
+		s.reject(err)
+		return
+	}
+	defer h.Close()
+	hello, err := s.subscribe(limited, h, connect)
+	if err != nil {
+		s.reject(err)
+		return
+	}
+	header := s.w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	if origin := s.r.Header.Get("Origin"); origin != "" {
+		header.Set("Access-Control-Allow-Origin", origin) // it has been looked at; without this the browser hides the events from the page
+		header.Set("Access-Control-Allow-Credentials", "true")
+		header.Set("Vary", "Origin")
+	}
+	s.pump(ctx, h, hello)
+}
+
+// reject answers a request that does not become a stream. A browser does not try again after that.
+func (s *stream) reject(err error) {
+	var e *push.Error
+	var d push.Disconnect
+	switch {
+	case s.r.Context().Err() != nil, s.gateway.ctx.Err() != nil: // one side is gone, which may well be the error
+	case errors.As(err, &d) && d.Reconnect():
+		refuse(s.w, s.r, http.StatusServiceUnavailable, d.Reason)
+	case errors.As(err, &d):
+		refuse(s.w, s.r, http.StatusForbidden, d.Reason)
+	case errors.As(err, &e) && e.Temporary:
+		refuse(s.w, s.r, http.StatusServiceUnavailable, e.Message)
+	case errors.Is(err, push.ErrUnauthorized), errors.Is(err, push.ErrTokenExpired):
+		refuse(s.w, s.r, http.StatusUnauthorized, e.Message)
+	case errors.Is(err, push.ErrPermissionDenied):
+		refuse(s.w, s.r, http.StatusForbidden, e.Message)
+	case errors.As(err, &e):
+		refuse(s.w, s.r, http.StatusBadRequest, e.Message)
+	default:
+		s.gateway.options.Logger.Error("an SSE client could not connect", "error", err)
+		refuse(s.w, s.r, http.StatusInternalServerError, push.ErrInternal.Message)
+	}
+}
+
+// subscribe begins the subscriptions that the client asks for and returns the connect push that tells it of them.
+func (s *stream) subscribe(ctx context.Context, h *hub.Session, connect *protocol.ConnectRequest) ([]byte, error) {
+	result := s.gateway.connected(h.Info(), false)
+	result.Subs = map[string]protocol.SubscribeResult{}
+	// All answers are one event, which has to get through as a whole: together they carry no more than one would alone.
+	room := channel.Budget{Entries: 512, Bytes: 32 << 10}
+	for _, name := range slices.Sorted(maps.Keys(connect.Subs)) {
+		sub := connect.Subs[name]
+		sub.Channel = name
+		if err := s.gateway.options.Permit(h.Info(), name, Subscribe); err != nil {
+			return nil, err
+		}
+		if room.Entries <= 0 || room.Bytes <= 0 {
+			room.Entries = -1 // nothing more; a zero budget would be the default one
+		}
+		err := subscribe(ctx, h, &sub, room, func(answer protocol.SubscribeResult, at push.Position) error {
+			result.Subs[name] = answer
+			for i := range answer.Publications {
+				room.Entries--
+				room.Bytes -= answer.Publications[i].Size()
+			}
+			s.mu.Lock()
+			s.where.move(name, at)
+			s.mu.Unlock()
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	hello := protocol.AppendPush(nil, &protocol.Push{Kind: protocol.PushConnect, Connect: result}, protocol.PushOptions{Bare: true})
+	return hello, nil
+}
+
+// pump writes what is buffered until the stream ends.
+func (s *stream) pump(ctx context.Context, h *hub.Session, hello []byte) {
+	var ping <-chan time.Time
+	if every := s.gateway.options.PingInterval; every > 0 {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		ping = t.C
+	}
+	out := s.open(hello)
+	for s.write(ctx, out) {
+		if s.written() {
+			h.Flush()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ping:
+			out = append(out[:0], "data: {}\n\n"...)
+			continue
+		case <-s.wake:
+		}
+		var ends *push.Disconnect
+		if out, ends = s.take(out); ends != nil {
+			bye := protocol.AppendPush(nil, &protocol.Push{Kind: protocol.PushDisconnect, Disconnect: *ends}, protocol.PushOptions{Bare: true})
+			s.write(ctx, append(append(append(out, "data: "...), bye...), "\n\n"...))
+			return
+		}
+	}
+}
+
+// open returns the first event, and from now on frames are taken.
+func (s *stream) open(hello []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opened = true
+	return s.appendEvent(nil, hello)
+}
+
+// take exchanges the buffer for an empty one, with the memory of spare unless that is too large to be kept.
+func (s *stream) take(spare []byte) (out []byte, ends *push.Disconnect) {
+	if cap(spare) > keptBuffer {
+		spare = nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out, s.buf, s.writing = s.buf, spare[:0], len(s.buf)
+	return out, s.ends
+}
+
+// written notes that what was taken is out, and reports whether frames were refused before that.
+func (s *stream) written() (refused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	refused, s.refused, s.writing = s.refused, false, 0
+	return refused
+}
+
+// write sends bytes to the client and reports whether that worked.
+func (s *stream) write(ctx context.Context, p []byte) bool {
+	if len(p) == 0 {
+		return true
+	}
+	for chunk := range slices.Chunk(p, streamChunk) {
+		_ = s.out.SetWriteDeadline(time.Now().Add(streamWriteTimeout)) // where it is not supported nothing bounds the write but the client
+		if ctx.Err() != nil {
+			return false // looked at after the deadline was set, so that it does not cover that of untilCut
+		}
+		if _, err := s.w.Write(chunk); err != nil {
+			return false
+		}
+		if err := s.out.Flush(); err != nil {
+			return false
+		}
+	}
+	_ = s.out.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream whose deadline passes also when nothing is being written
+	return true
+}
+
+// appendEvent appends one event with the client's position as its id. An id that is too long is left empty, which makes a browser
+// forget the last one: going on from an older position would deliver twice what came since. The lock is held.
+func (s *stream) appendEvent(dst, data []byte) []byte {
+	dst = append(dst, "id: "...)
+	dst = s.where.append(dst)
+	dst = append(append(dst, "\ndata: "...), data...)
+	return append(dst, "\n\n"...)
+}
+
+// TryWrite implements hub.Carrier. What is buffered and being written together exceeds streamBuffer by less than one frame.
+func (s *stream) TryWrite(frames []hub.Frame) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := 0
+	for i := range frames {
+		if len(s.buf)+s.writing >= streamBuffer || s.ends != nil || !s.opened {
+			s.refused = true
+			break
+		}
+		f := &frames[i]
+		if f.At.Offset != 0 {
+			s.where.move(f.Channel, f.At)
+		}
+		s.buf = s.appendEvent(s.buf, f.Bytes)
+		taken++
+	}
+	s.signal()
+	return taken
+}
+
+// Disconnect implements hub.Carrier. It may be called by anybody, any number of times.
+func (s *stream) Disconnect(d push.Disconnect) {
+	s.mu.Lock()
+	if s.ends == nil {
+		s.ends = &d
+	}
+	s.mu.Unlock()
+	s.signal()
+}
+
+func (s *stream) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,168 @@
+package gateway_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/gateway"
+)
+
+func TestVector(t *testing.T) {
+	var v gateway.Vector
+	for _, step := range []struct {
+		channel string
+		at      push.Position
+		want    string
+	}{
+		{"a", push.Position{Epoch: "e", Offset: 1}, "a=e:1"},
+		{"ns:ü b", push.Position{Epoch: "x&=:%+", Offset: push.MaxOffset}, "a=e:1&ns%3A%C3%BC+b=x%26%3D%3A%25%2B:9007199254740991"},
+		{"a", push.Position{Epoch: "e", Offset: 20}, "a=e:20&ns%3A%C3%BC+b=x%26%3D%3A%25%2B:9007199254740991"},
+		{"a", push.Position{Epoch: "f", Offset: 3}, "a=f:3&ns%3A%C3%BC+b=x%26%3D%3A%25%2B:9007199254740991"},
+		{"ns:ü b", push.Position{}, "a=f:3&ns%3A%C3%BC+b=:0"},
+		{strings.Repeat("c", gateway.MaxVector-len("a=f:3&ns%3A%C3%BC+b=:0&=e:1")), push.Position{Epoch: "e", Offset: 1}, ""},
+	} {
+		v.Move(step.channel, step.at)
+		if step.want == "" {
+			step.want = "a=f:3&ns%3A%C3%BC+b=:0&" + step.channel + "=e:1"
+		}
+		if got := v.String(); got != step.want {
+			t.Fatalf("got %q\nwant %q", got, step.want)
+		}
+	}
+	v.Move("a", push.Position{Epoch: "f", Offset: 10})
+	if got := v.String(); got != "" {
+		t.Errorf("an id of %d bytes", len(got))
+	}
+	v.Move("a", push.Position{Epoch: "f", Offset: 4})
+	if got := v.String(); len(got) != gateway.MaxVector {
+		t.Errorf("an id of %d bytes", len(got))
+	}
+}
+
+// TestVectorRoundTrip: whatever the names and epochs are, what is written is read again, on one line of plain characters.
+func TestVectorRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var v gateway.Vector
+		want := map[string]push.Position{}
+		for range rapid.IntRange(0, 12).Draw(t, "moves") {
+			channel := rapid.StringN(1, 8, 40).Draw(t, "channel")
+			at := push.Position{Epoch: rapid.StringN(0, 8, 40).Draw(t, "epoch"), Offset: rapid.Uint64Max(push.MaxOffset).Draw(t, "offset")}
+			v.Move(channel, at)
+			want[channel] = at
+		}
+		id := v.String()
+		if len(id) > gateway.MaxVector {
+			t.Fatalf("an id of %d bytes", len(id))
+		}
+		if strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			t.Fatalf("the id has special characters: %q", id)
+		}
+		if id == "" {
+			return // too long
+		}
+		if got := gateway.ParseVector(id); !maps.Equal(got, want) {
+			t.Fatalf("%q is read as\n%v, not\n%v", id, got, want)
+		}
+	})
+}
+
+func TestParseVector(t *testing.T) {
+	for id, want := range map[string]map[string]push.Position{
+		"":                         {},
+		"a":                        {},
+		"a=":                       {},
+		"a=e":                      {},
+		"a=e:":                     {},
+		"a=e:x":                    {},
+		"a=e:-1":                   {},
+		"=e:1":                     {},
+		"a=e:9007199254740992":     {},
+		"%zz=e:1":                  {},
+		"a=%zz:1":                  {},
+		"a=e:1&&b&c=d:2":           {"a": {Epoch: "e", Offset: 1}, "c": {Epoch: "d", Offset: 2}},
+		"a=e:1&a=f:2":              {"a": {Epoch: "f", Offset: 2}},
+		"a=:1":                     {"a": {Offset: 1}},
+		"a=e:1&a=" + long(1100):    {},
+		"a=e:1&b=" + long(1000):    {"a": {Epoch: "e", Offset: 1}},
+		"42":                       {},
+		"\x00=\x00:1\n":            {},
+		"a=e:18446744073709551616": {},
+	} {
+		if got := gateway.ParseVector(id); !maps.Equal(got, want) {
+			t.Errorf("%q is read as %v, want %v", id, got, want)
+		}
+	}
+}
+
+func long(n int) string { return strings.Repeat("x", n) }
+
+// FuzzParseVector: what is read can be written and read again.
+func FuzzParseVector(f *testing.F) {
+	for _, seed := range []string{"", "a=e:1", "ns%3Aa=%2B:2&b=:3", "a=e:1&a=e:2", "%=:", "a=e:1&%00=%ff:9", "===:::&&&"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		read := gateway.ParseVector(id)
+		var v gateway.Vector
+		for channel, at := range read {
+			v.Move(channel, at)
+		}
+		again := v.String()
+		if again == "" {
+			return
+		}
+		if got := gateway.ParseVector(again); !maps.Equal(got, read) {
+			t.Errorf("%q: %v is written as %q and read as %v", id, read, again, got)
+		}
+	})
+}
+
+// FuzzConnectOf: a request is refused with a reason, or read without reaching out of its place.
+func FuzzConnectOf(f *testing.F) {
+	for _, seed := range []string{
+		``, `{}`, `null`, `{"subs":{"a":{"recover":true,"offset":1,"epoch":"e"}}}`, `{"token":"t","data":{"a":[1]}}`, `{},"ping":{}`, `}`,
+		`{"subs":5}`, `[]`, `{"subs":{"a":{"offset":-1}}}`, "{\n\"token\":\n1}", `"` + "\xff" + `"`, strings.Repeat("[", 50),
+	} {
+		f.Add(seed, "a=e:5")
+	}
+	f.Fuzz(func(t *testing.T, connect, id string) {
+		r := &http.Request{URL: &url.URL{RawQuery: url.Values{"cf_connect": {connect}}.Encode()}, Header: http.Header{"Last-Event-Id": {id}}}
+		got, err := gateway.ConnectOf(r)
+		if err != nil {
+			if len(err.Error()) == 0 || len(err.Error()) > 200 {
+				t.Errorf("refused with %q", err)
+			}
+			return
+		}
+		for name, sub := range got.Subs {
+			if at, ok := gateway.ParseVector(id)[name]; ok && (sub.Position != at || !sub.Recover) {
+				t.Errorf("%s begins at %v, not at %v", name, sub.Position, at)
+			}
+		}
+	})
+}
+
+func TestAddressOf(t *testing.T) {
+	for _, tt := range []struct{ remote, want string }{
+		{"192.0.2.1:80", "192.0.2.1"},
+		{"[::ffff:192.0.2.1]:80", "192.0.2.1"},
+		{"[2001:db8:1:2:3:4:5:6]:80", "2001:db8:1:2::"},
+		{"[2001:db8:1:2::9]:81", "2001:db8:1:2::"},
+		{"[fe80::1%eth0]:80", "fe80::"},
+		{"192.0.2.1", "192.0.2.1"},
+		{"@", "invalid IP"},
+		{"", "invalid IP"},
+		{"pipe", "invalid IP"},
+	} {
+		if got := fmt.Sprint(gateway.AddressOf(tt.remote)); got != tt.want {
+			t.Errorf("%q counts as %s, want %s", tt.remote, got, tt.want)
+		}
+	}
+}

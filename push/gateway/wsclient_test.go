@@ -1,0 +1,115 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/sluice-push/sluice/push/gateway"
+)
+
+// wsClient is a WebSocket client that says exactly what the test says, and sees exactly what comes.
+type wsClient struct {
+	t    testing.TB
+	conn *websocket.Conn
+}
+
+// connectWS opens a connection and sends nothing.
+func (p *place) connectWS(header http.Header) *wsClient {
+	p.t.Helper()
+	c, _, err := p.dialWS(header)
+	must(p.t, err)
+	return c
+}
+
+func (p *place) dialWS(header http.Header) (*wsClient, *http.Response, error) {
+	d := websocket.Dialer{NetDialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx) }}
+	conn, res, err := d.DialContext(testContext(p.t), "ws://"+p.addr+gateway.WebSocketPath, header)
+	if err != nil {
+		return nil, res, err
+	}
+	c := &wsClient{p.t, conn}
+	p.t.Cleanup(func() { _ = conn.Close() })
+	must(p.t, conn.SetReadDeadline(c.deadline()))
+	must(p.t, conn.SetWriteDeadline(c.deadline()))
+	return c, res, nil
+}
+
+// client opens a connection and connects as the protocol has it.
+func (p *place) client() *wsClient {
+	p.t.Helper()
+	c := p.connectWS(nil)
+	c.send(`{"id":1,"connect":{}}`)
+	if got := c.receive(); !strings.HasPrefix(got, `{"id":1,"connect":{"client":`) {
+		p.t.Fatalf("connecting was answered %s", got)
+	}
+	return c
+}
+
+// subscriber is a client with a subscription, which must be answered at once.
+func (p *place) subscriber(name string) *wsClient {
+	p.t.Helper()
+	c := p.client()
+	c.send(`{"id":2,"subscribe":{"channel":"` + name + `"}}`)
+	if got := c.receive(); !strings.HasPrefix(got, `{"id":2,"subscribe":{`) {
+		p.t.Fatalf("subscribing was answered %s", got)
+	}
+	return c
+}
+
+func (c *wsClient) deadline() time.Time { return time.Now().Add(patience) }
+
+func (c *wsClient) send(text string) {
+	c.t.Helper()
+	must(c.t, c.conn.WriteMessage(websocket.TextMessage, []byte(text)))
+}
+
+// receive returns the next message.
+func (c *wsClient) receive() string {
+	c.t.Helper()
+	kind, got, err := c.conn.ReadMessage()
+	if err != nil {
+		c.t.Fatalf("instead of a message: %v", err)
+	}
+	if kind != websocket.TextMessage {
+		c.t.Fatalf("a message of type %d: %q", kind, got)
+	}
+	return string(got)
+}
+
+// want fails the test unless the next messages are these.
+func (c *wsClient) want(messages ...string) {
+	c.t.Helper()
+	for _, want := range messages {
+		if got := c.receive(); got != want {
+			c.t.Fatalf("received %s\n    want %s", got, want)
+		}
+	}
+}
+
+// ask sends a command and fails the test unless it is answered so.
+func (c *wsClient) ask(command, want string) {
+	c.t.Helper()
+	c.send(command)
+	c.want(want)
+}
+
+// wantClose fails the test unless the server closes the connection next, with a code and a reason that contains a text.
+func (c *wsClient) wantClose(code int, reason string) {
+	c.t.Helper()
+	_, got, err := c.conn.ReadMessage()
+	if err == nil {
+		c.t.Fatalf("received %s instead of the end", got)
+	}
+	_ = c.conn.Close() // the server waits a while for that
+	closed := new(websocket.CloseError)
+	if !errors.As(err, &closed) || closed.Code != code || !strings.Contains(closed.Text, reason) {
+		c.t.Fatalf("ended with %v, want %d with %q", err, code, reason)
+	}
+}
