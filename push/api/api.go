@@ -1,0 +1,234 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/hub"
+)
+
+// Prefix is the path under which the API lives.
+const Prefix = "/api/"
+
+// Scope is what a key is good for.
+type Scope string
+
+// The scopes: what each method needs is in the table of methods.
+const (
+	ScopePublish Scope = "publish" // publish, broadcast
+	ScopeRead    Scope = "read"    // history, presence, presence_stats, channels, info
+	ScopeControl Scope = "control" // disconnect, unsubscribe
+)
+
+// Options are the API's settings. Zero means the default, negative means off, unless a field says otherwise.
+type Options struct {
+	// Authorize reports whether a key is known and whether it has the scope. It compares in constant time. nil admits everybody:
+	// for processes that run without authentication on purpose.
+	Authorize func(key string, s Scope) (known, allowed bool)
+	// Allow reports whether the API may do something in a channel's namespace; nil allows everything. It is asked only about
+	// channels whose namespace exists.
+	Allow func(channel string, a Action) bool
+	// MaxBody bounds a request's body in bytes; default 1 MiB, never off.
+	MaxBody int64
+	// MaxData bounds the data of one publication in bytes; default no bound of its own.
+	MaxData int
+	// Timeout bounds one request, from its body on; default 10 s, never off.
+	Timeout time.Duration
+	// Logger gets what goes wrong on our side; nil discards.
+	Logger *slog.Logger
+}
+
+func (o *Options) withDefaults() Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.MaxBody <= 0 {
+		out.MaxBody = 1 << 20
+	}
+	if out.Timeout <= 0 {
+		out.Timeout = 10 * time.Second
+	}
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	return out
+}
+
+// Action is something that namespaces allow to some.
+type Action uint8
+
+// The actions.
+const (
+	Publish Action = iota
+	History
+	Presence
+)
+
+// Handler serves the API. It is safe for concurrent use.
+type Handler struct {
+	hub     *hub.Hub
+	options Options
+	methods map[string]method
+}
+
+type method struct {
+	scope Scope
+	call  func(ctx context.Context, body []byte) (any, error)
+}
+
+// New returns a handler for requests whose path begins with [Prefix].
+func New(h *hub.Hub, o *Options) *Handler {
+	a := &Handler{hub: h, options: o.withDefaults()}
+	a.methods = map[string]method{
+		"publish":        {ScopePublish, typed(a.publish)},
+		"broadcast":      {ScopePublish, typed(a.broadcast)},
+		"history":        {ScopeRead, typed(a.history)},
+		"presence":       {ScopeRead, typed(a.presence)},
+		"presence_stats": {ScopeRead, typed(a.presenceStats)},
+		"channels":       {ScopeRead, typed(a.channels)},
+		"info":           {ScopeRead, typed(a.info)},
+		"disconnect":     {ScopeControl, typed(a.disconnect)},
+		"unsubscribe":    {ScopeControl, typed(a.unsubscribe)},
+	}
+	return a
+}
+
+// typed makes a method of a function that takes a decoded request.
+func typed[T any](f func(context.Context, *T) (any, error)) func(context.Context, []byte) (any, error) {
+	return func(ctx context.Context, body []byte) (any, error) {
+		var r T
+		if len(body) > 0 {
+			if err := json.Unmarshal(body, &r); err != nil {
+				return nil, &malformed{cause: err}
+			}
+		}
+		return f(ctx, &r)
+	}
+}
+
+// reply is what every request is answered with.
+type reply struct {
+	Error  *wireError `json:"error,omitempty"`
+	Result any        `json:"result,omitempty"`
+}
+
+type wireError struct {
+	Code    uint32 `json:"code"`
+	Message string `json:"message"`
+}
+
+// ServeHTTP implements http.Handler.
+func (a *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, Prefix)
+	m, ok := a.methods[name]
+	switch {
+	case !ok:
+		a.refuse(w, http.StatusNotFound, push.ErrMethodNotFound.WithMessage("no method %q: there are publish, broadcast, history, presence, "+
+			"presence_stats, channels, info, disconnect and unsubscribe", name))
+		return
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		a.refuse(w, http.StatusMethodNotAllowed, push.ErrBadRequest.WithMessage("use POST"))
+		return
+	}
+	if status, e := a.authorize(r, m.scope); e != nil {
+		a.refuse(w, status, e)
+		return
+	}
+	body, status, e := a.body(w, r)
+	if e != nil {
+		a.refuse(w, status, e)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), a.options.Timeout)
+	defer cancel()
+	result, err := m.call(ctx, body)
+	if bad := new(malformed); errors.As(err, &bad) {
+		a.refuse(w, http.StatusBadRequest, push.ErrBadRequest.WithMessage("the body is not what %s takes: %v", name, bad))
+		return
+	}
+	a.write(w, http.StatusOK, a.answer(result, err))
+}
+
+// authorize returns how to refuse a caller, nil if the key has the scope.
+func (a *Handler) authorize(r *http.Request, s Scope) (status int, e *push.Error) {
+	if a.options.Authorize == nil {
+		return 0, nil
+	}
+	switch known, allowed := a.options.Authorize(apiKey(r), s); {
+	case !known:
+		return http.StatusUnauthorized, push.ErrUnauthorized.WithMessage("send a known key in the header X-API-Key")
+	case !allowed:
+		return http.StatusForbidden, push.ErrPermissionDenied.WithMessage("the key lacks the scope %q", s)
+	}
+	return 0, nil
+}
+
+// body reads a request's body within the bounds of size and time, or returns how to refuse it.
+func (a *Handler) body(w http.ResponseWriter, r *http.Request) (body []byte, status int, e *push.Error) {
+	in := http.NewResponseController(w)
+	_ = in.SetReadDeadline(time.Now().Add(a.options.Timeout)) // where it is not supported the server's own deadlines have to do
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.options.MaxBody))
+	if err == nil {
+		_ = in.SetReadDeadline(time.Time{}) // what is read from now on only tells that the caller hung up
+	}
+	tooLarge := new(http.MaxBytesError)
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, http.StatusRequestEntityTooLarge, push.ErrBadRequest.WithMessage("the body has more than %d bytes", tooLarge.Limit)
+	case err != nil:
+		return nil, http.StatusBadRequest, push.ErrBadRequest.WithMessage("the body did not arrive: %v", err)
+	}
+	return body, 0, nil
+}
+
+// apiKey returns the key that a request carries.
+func apiKey(r *http.Request) string {
+	if key := r.Header.Get("X-API-Key"); key != "" {
+		return key
+	}
+	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if strings.EqualFold(scheme, "apikey") {
+		return strings.TrimSpace(key)
+	}
+	return ""
+}
+
+func (a *Handler) answer(result any, err error) reply {
+	if err == nil {
+		return reply{Result: result}
+	}
+	var known *push.Error
+	if !errors.As(err, &known) {
+		a.options.Logger.Error("api request failed", "error", err)
+		known = push.ErrInternal
+	}
+	return reply{Error: &wireError{known.Code, known.Message}}
+}
+
+func (a *Handler) refuse(w http.ResponseWriter, status int, e *push.Error) {
+	a.write(w, status, reply{Error: &wireError{e.Code, e.Message}})
+}
+
+func (a *Handler) write(w http.ResponseWriter, status int, r reply) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // data stays as it was published
+	if err := encoder.Encode(r); err != nil {
+		a.options.Logger.Error("an answer cannot be encoded", "error", err) // data that is not JSON came in elsewhere
+		text.Reset()
+		_ = encoder.Encode(reply{Error: &wireError{push.ErrInternal.Code, push.ErrInternal.Message}}) // two plain values
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text.Bytes()) // whoever hung up does not want the answer
+}

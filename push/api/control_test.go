@@ -1,0 +1,91 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-push/sluice/push"
+)
+
+func TestDisconnect(t *testing.T) {
+	for _, tt := range []struct {
+		name, body string
+		want       push.Disconnect
+	}{
+		{"default", `{"user":"ann"}`, push.DisconnectForceNoReconnect},
+		{"by client", `{"client":"1"}`, push.DisconnectForceNoReconnect},
+		{"by both", `{"user":"ann","client":"1"}`, push.DisconnectForceNoReconnect},
+		{"code and reason", `{"user":"ann","code":4000,"reason":"go"}`, push.Disconnect{Code: 4000, Reason: "go"}},
+		{"as Centrifugo has it", `{"user":"ann","disconnect":{"code":3000,"reason":"again"}}`, push.Disconnect{Code: 3000, Reason: "again"}},
+		{"highest code", `{"user":"ann","code":4999}`, push.Disconnect{Code: 4999, Reason: push.DisconnectForceNoReconnect.Reason}},
+		{"longest reason", `{"user":"ann","reason":"` + strings.Repeat("r", 123) + `"}`, push.Disconnect{Code: 3503, Reason: strings.Repeat("r", 123)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPlace(t, nil)
+			ann, bob, spared := p.connect("ann", "1"), p.connect("bob", "2"), p.connect("ann", "3")
+			body := strings.TrimSuffix(tt.body, "}") + `,"whitelist":["3"]}`
+			if got := p.call("disconnect", body); got != `{"result":{}}` {
+				t.Fatalf("got %s", got)
+			}
+			if got := receive(t, "disconnect", ann.disconnects); got != tt.want {
+				t.Errorf("ended with %v, want %v", got, tt.want)
+			}
+			// Control messages come in order: when the next one is through, the first has done all it does.
+			p.call("disconnect", `{"user":"bob","code":3999}`)
+			if got := receive(t, "disconnect", bob.disconnects); got.Code != 3999 {
+				t.Errorf("the wrong user was disconnected: %v", got)
+			}
+			if len(spared.disconnects) > 0 {
+				t.Error("a client of the whitelist was disconnected")
+			}
+		})
+	}
+}
+
+func TestDisconnectRefused(t *testing.T) {
+	p := newPlace(t, nil)
+	ann := p.connect("ann", "1")
+	for body, want := range map[string]string{
+		``:                           `user or client is missing`,
+		`{"code":3000}`:              `user or client is missing`,
+		`{"user":"ann","code":1000}`: `code 1000 is not one for applications: use 3000–4999`,
+		`{"user":"ann","code":2999}`: `code 2999 is not one for applications: use 3000–4999`,
+		`{"user":"ann","code":5000}`: `code 5000 is not one for applications: use 3000–4999`,
+		`{"user":"ann","disconnect":{"code":1006}}`:                 `code 1006 is not one for applications: use 3000–4999`,
+		`{"user":"ann","reason":"` + strings.Repeat("é", 62) + `"}`: `reason has 124 bytes, at most 123 are allowed`,
+	} {
+		if got := p.call("disconnect", body); got != `{"error":{"code":107,"message":"`+want+`"}}` {
+			t.Errorf("%s: got %s", body, got)
+		}
+	}
+	if len(ann.disconnects) > 0 {
+		t.Error("a refused request disconnected a client")
+	}
+}
+
+func TestUnsubscribe(t *testing.T) {
+	p := newPlace(t, nil)
+	ann, bob := p.connect("ann", "1", "a", "b"), p.connect("bob", "2", "a")
+	if got := p.call("unsubscribe", `{"channel":"a","user":"ann"}`); got != `{"result":{}}` {
+		t.Fatalf("got %s", got)
+	}
+	if got := receive(t, "end", ann.frames); got != "a ends: server unsubscribe" {
+		t.Errorf("got %q", got)
+	}
+	if !ann.Subscribes("b") || !bob.Subscribes("a") {
+		t.Error("more than was asked for ended")
+	}
+	if got := p.call("unsubscribe", `{"channel":"a","client":"2"}`); got != `{"result":{}}` {
+		t.Fatalf("got %s", got)
+	}
+	receive(t, "end", bob.frames)
+	for body, want := range map[string]string{
+		``:                `channel is missing`,
+		`{"user":"ann"}`:  `channel is missing`,
+		`{"channel":"b"}`: `user or client is missing`,
+	} {
+		if got := p.call("unsubscribe", body); got != `{"error":{"code":107,"message":"`+want+`"}}` {
+			t.Errorf("%s: got %s", body, got)
+		}
+	}
+}

@@ -1,0 +1,20 @@
+// Package api is the HTTP API through which a back end publishes and looks after channels and clients.
+//
+// Every method is POST /api/METHOD with a JSON body and answers {"result": …} or {"error": {"code": …, "message": …}}, with the method
+// names and shapes that Centrifugo published (https://centrifugal.dev/docs/server/server_api), so that its client libraries work
+// unchanged. Additions of ours to publish and broadcast: key and removed, for tables.
+//
+//	publish         {channel, data, key, removed, tags, idempotency_key}        → {offset, epoch}
+//	broadcast       {channels, …as publish}                                     → {responses: [{result} or {error}, …]}
+//	history         {channel, limit, since: {offset, epoch}, reverse}           → {publications, offset, epoch}
+//	presence        {channel}                                                   → {presence: {CLIENT: {client, user, …}}}
+//	presence_stats  {channel}                                                   → {num_clients, num_users}
+//	channels        {pattern}                                                   → {channels: {CHANNEL: {num_clients}}}
+//	info            {}                                                          → {nodes: […]}
+//	disconnect      {user, client, code, reason, whitelist}                     → {}
+//	unsubscribe     {channel, user, client}                                     → {}
+//
+// The status is 200 whenever the request was understood, also for an error; 400 for a body that is not what the method takes, 401
+// without a known key, 403 with a key that lacks the scope, 404 for an unknown method, 405 for anything but POST, 413 for a body that
+// is too large. A caller proves who it is with the header X-API-Key, or Authorization: apikey KEY.
+package api

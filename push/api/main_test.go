@@ -1,0 +1,221 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/api"
+	"github.com/sluice-push/sluice/push/broker"
+	"github.com/sluice-push/sluice/push/broker/memory"
+	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/hub"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what has to happen. Nothing is measured by it: a test that needs it has failed.
+const patience = 30 * time.Second
+
+func testContext(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// place is a hub with the API in front of it.
+type place struct {
+	t       testing.TB
+	hub     *hub.Hub
+	handler *api.Handler
+	log     *logs
+}
+
+// newPlace makes a place with streams without a name, tables and streams with presence. What is logged fails the test, unless it
+// expects it.
+func newPlace(t testing.TB, o *api.Options) *place {
+	t.Helper()
+	space := func(name string, mode push.Mode, presence bool) hub.Namespace {
+		ns := broker.Namespace{Name: name, Mode: mode, History: push.History{Size: 1000}, Partitions: 1}
+		return hub.Namespace{Namespace: ns, Presence: presence}
+	}
+	b := memory.New(nil)
+	h, err := hub.New(t.Context(), b, []hub.Namespace{
+		space("", push.Stream, false), space("table", push.Table, false), space("chat", push.Stream, true),
+	}, &hub.Options{Name: "here", Version: "v1"})
+	must(t, err)
+	p := &place{t: t, hub: h, log: &logs{}}
+	own := api.Options{}
+	if o != nil {
+		own = *o
+	}
+	own.Logger = slog.New(slog.NewTextHandler(p.log, nil))
+	p.handler = api.New(h, &own)
+	t.Cleanup(func() {
+		must(t, h.Close())
+		must(t, b.Close())
+		p.log.check(t)
+	})
+	return p
+}
+
+// do sends a request and returns the status and the body, without the line end.
+func (p *place) do(r *http.Request) (status int, body string) {
+	p.t.Helper()
+	w := httptest.NewRecorder()
+	p.handler.ServeHTTP(w, r.WithContext(testContext(p.t)))
+	if got := w.Header().Get("Content-Type"); got != "application/json" {
+		p.t.Errorf("content type %q", got)
+	}
+	return w.Code, strings.TrimSuffix(w.Body.String(), "\n")
+}
+
+// call calls a method, and fails the test unless the request is understood.
+func (p *place) call(method, body string) string {
+	p.t.Helper()
+	status, got := p.post(method, body)
+	if status != http.StatusOK {
+		p.t.Fatalf("%s %s: status %d: %s", method, body, status, got)
+	}
+	return got
+}
+
+func (p *place) post(method, body string) (status int, answer string) {
+	p.t.Helper()
+	return p.do(httptest.NewRequest(http.MethodPost, api.Prefix+method, strings.NewReader(body)))
+}
+
+// want fails the test unless a call is answered so. EPOCH in the expectation is the epoch of the channel.
+func (p *place) want(method, body, want, name string) {
+	p.t.Helper()
+	if got := p.call(method, body); got != strings.ReplaceAll(want, "EPOCH", p.epoch(name)) {
+		p.t.Errorf("%s %s\n got %s\nwant %s", method, body, got, want)
+	}
+}
+
+func (p *place) epoch(name string) string {
+	p.t.Helper()
+	found, err := p.hub.History(testContext(p.t), name, hub.HistoryRequest{})
+	must(p.t, err)
+	return found.Position.Epoch
+}
+
+// client is connected to the hub and records how it is treated.
+type client struct {
+	*hub.Session
+	disconnects chan push.Disconnect
+	frames      chan string
+}
+
+func (p *place) connect(user, id string, channels ...string) *client {
+	p.t.Helper()
+	c := &client{disconnects: make(chan push.Disconnect, 1), frames: make(chan string, 100)}
+	s, err := p.hub.Connect(c, words{}, hub.SessionOptions{Info: push.ClientInfo{User: user, Client: id, ConnInfo: []byte(`{"name":"Ann"}`)}})
+	must(p.t, err)
+	c.Session = s
+	p.t.Cleanup(s.Close)
+	for _, name := range channels {
+		must(p.t, s.Subscribe(testContext(p.t), hub.SubscribeRequest{Channel: name}, func(hub.Subscribed) error { return nil }))
+	}
+	return c
+}
+
+// TryWrite implements hub.Carrier.
+func (c *client) TryWrite(frames []hub.Frame) int {
+	for _, f := range frames {
+		c.frames <- string(f.Bytes)
+	}
+	return len(frames)
+}
+
+// Disconnect implements hub.Carrier.
+func (c *client) Disconnect(d push.Disconnect) {
+	select {
+	case c.disconnects <- d:
+	default: // the hub's own, when it closes
+	}
+}
+
+// words says in words what happens.
+type words struct{}
+
+func (words) AppendPublication(dst []byte, name string, d *channel.Delivery) []byte {
+	return append(append(append(dst, name...), ' '), d.Entry.Data...)
+}
+
+func (words) AppendUnsubscribe(dst []byte, name string, u push.Unsubscribe) []byte {
+	return append(append(append(dst, name...), " ends: "...), u.Reason...)
+}
+
+// receive waits for something to be sent on a channel.
+func receive[T any](t testing.TB, what string, c <-chan T) T {
+	t.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-timer.C:
+		t.Fatalf("%s: nothing came", what)
+		panic("not reached")
+	}
+}
+
+// logs holds what was logged. What is not expected fails the test.
+type logs struct {
+	mu       sync.Mutex
+	text     bytes.Buffer
+	expected []string
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// expect says that lines that contain a text are in order, and that there has to be one.
+func (l *logs) expect(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expected = append(l.expected, text)
+}
+
+func (l *logs) check(t testing.TB) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seen := make([]bool, len(l.expected))
+next:
+	for line := range strings.Lines(l.text.String()) {
+		for i, text := range l.expected {
+			if strings.Contains(line, text) {
+				seen[i] = true
+				continue next
+			}
+		}
+		t.Errorf("logged: %s", line)
+	}
+	for i, text := range l.expected {
+		if !seen[i] {
+			t.Errorf("not logged: %s", text)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// malformed is a body that is not what the method takes. It says so in the caller's words: which member, and what is wanted there.
+type malformed struct {
+	cause error // from encoding/json
+}
+
+// Unwrap returns the decoder's error.
+func (m *malformed) Unwrap() error { return m.cause }
+
+// Error says what is wrong, and where.
+func (m *malformed) Error() string {
+	var ill *json.UnmarshalTypeError
+	var broken *json.SyntaxError
+	switch {
+	case errors.As(m.cause, &ill) && ill.Field == "":
+		return fmt.Sprintf("%s is wanted, not %s", wanted(ill.Type), ill.Value)
+	case errors.As(m.cause, &ill):
+		member := strings.TrimPrefix(ill.Field, "publishRequest.") // which broadcast embeds
+		return fmt.Sprintf("%s: %s is wanted, not %s", member, wanted(ill.Type), ill.Value)
+	case errors.As(m.cause, &broken):
+		return fmt.Sprintf("%v at byte %d", broken, broken.Offset)
+	default:
+		return m.cause.Error()
+	}
+}
+
+// wanted describes the JSON values that a Go type takes.
+func wanted(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "an array"
+	case reflect.Uint16:
+		return "a whole number from 0 to 65535"
+	case reflect.Uint64:
+		return "a whole number, not negative,"
+	case reflect.Int:
+		return "a whole number"
+	default: // structs and maps
+		return "an object"
+	}
+}

@@ -1,0 +1,241 @@
+package config_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/config"
+)
+
+// load is Parse with everything but the file left out.
+func load(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("config.yaml", []byte(text), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func defaultText(t *testing.T) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := config.WriteDefault(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestDefault(t *testing.T) {
+	if err := config.Default().Validate(); err != nil {
+		t.Errorf("the default is not valid: %v", err)
+	}
+	if got := load(t, ""); !reflect.DeepEqual(got, config.Default()) {
+		t.Errorf("an empty file gives %+v, want the default", got)
+	}
+	if got := load(t, defaultText(t)); !reflect.DeepEqual(got, config.Default()) {
+		t.Errorf("the default file gives\n%+v, want\n%+v", got, config.Default())
+	}
+}
+
+// The examples in the default file are there to be used: with their # removed the file loads.
+func TestDefaultExamples(t *testing.T) {
+	text := regexp.MustCompile(`(?m)^( *)#(\S)`).ReplaceAllString(defaultText(t), "$1$2")
+	c := load(t, text)
+	if len(c.API.Keys) != 1 || !c.API.Keys[0].Hash.Match("secret") {
+		t.Errorf("api.keys = %+v, want the hash of the word secret", c.API.Keys)
+	}
+	if len(c.Namespaces) != 2 || c.Namespaces[1].Mode != push.Table {
+		t.Errorf("namespaces = %+v, want a table as the second", c.Namespaces)
+	}
+}
+
+// The default file mentions every key there is.
+func TestDefaultFileIsComplete(t *testing.T) {
+	text := defaultText(t)
+	var walk func(typ reflect.Type)
+	walk = func(typ reflect.Type) {
+		if typ.Kind() == reflect.Slice {
+			typ = typ.Elem()
+		}
+		if typ.Kind() != reflect.Struct {
+			return
+		}
+		for i := range typ.NumField() {
+			name := typ.Field(i).Tag.Get("yaml")
+			if !regexp.MustCompile(`(?m)(^ *#?|- |[{,] ?)` + name + `:`).MatchString(text) {
+				t.Errorf("the default file does not mention the key %s of %s", name, typ)
+			}
+			walk(typ.Field(i).Type)
+		}
+	}
+	walk(reflect.TypeFor[config.Config]())
+}
+
+const full = `
+listen: "127.0.0.1:8100"
+internal: ""
+role: all
+broker: {kind: memory}
+auth: {anonymous: true}
+api:
+  keys:
+    - name: backend
+      hash: "sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
+      scopes: [publish, read, control]
+limits:
+  message_bytes: 1MB
+  send_buffer: 131072
+  sessions: 10
+  sessions_per_address: 5
+  subscriptions_per_session: 0
+linger: 0s
+ping: {interval: 1m, timeout: 500ms}
+namespaces:
+  - name: quotes
+    mode: table
+    history: {age: 1h30m, bytes: 16MiB, size: 0}
+    durable: false
+    allow: {subscribe: [anonymous, user], publish: [], history: [api], presence: [user]}
+  - name: news
+`
+
+func TestLoadFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(full), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := config.Load(path, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hash config.Hash
+	if err := hash.UnmarshalText([]byte(config.HashKey("secret"))); err != nil {
+		t.Fatal(err)
+	}
+	minute := config.Duration(time.Minute)
+	want := &config.Config{
+		Listen: "127.0.0.1:8100",
+		Role:   config.RoleAll,
+		Broker: config.Broker{Kind: config.BrokerMemory},
+		Auth:   config.Auth{Anonymous: true},
+		API: config.API{Keys: []config.APIKey{{
+			Name: "backend", Hash: hash,
+			Scopes: []config.Scope{config.ScopePublish, config.ScopeRead, config.ScopeControl},
+		}}},
+		Limits: config.Limits{MessageBytes: 1e6, SendBuffer: 128 << 10, Sessions: 10, SessionsPerAddress: 5},
+		Ping:   config.Ping{Interval: minute, Timeout: minute / 120},
+		Namespaces: []config.Namespace{{
+			Name: "quotes", Mode: push.Table,
+			History: config.History{Age: 90 * minute, Bytes: 16 << 20},
+			Allow: config.Allow{
+				Subscribe: []config.Caller{config.CallerAnonymous, config.CallerUser},
+				Publish:   []config.Caller{},
+				History:   []config.Caller{config.CallerAPI},
+				Presence:  []config.Caller{config.CallerUser},
+			},
+		}, config.DefaultNamespace("news")},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v, want\n%+v", got, want)
+	}
+	if h := got.Namespaces[0].History.Push(); h != (push.History{Age: 90 * time.Minute, Bytes: 16 << 20}) {
+		t.Errorf("history for the broker = %+v", h)
+	}
+}
+
+func TestLoadNoFile(t *testing.T) {
+	if _, err := config.Load(filepath.Join(t.TempDir(), "absent.yaml"), nil, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error = %v, want one that says the file does not exist", err)
+	}
+	if _, err := config.Load(t.TempDir(), nil, nil); err == nil || !strings.HasPrefix(err.Error(), "config: ") {
+		t.Errorf("error of reading a folder = %v", err)
+	}
+}
+
+// A later source wins, and a list replaces the whole list of an earlier one.
+func TestPrecedence(t *testing.T) {
+	file := "listen: :1001\ninternal: :1002\nlinger: 3s\nnamespaces: [{name: a}, {name: b}]\n"
+	env := []string{
+		"SLUICE_INTERNAL=:2002", "SLUICE_LINGER=4s", "SLUICE_NAMESPACES=[{name: c, mode: value}]", "SLUICE_LISTEN=",
+		"HOME=/", "SLUICE_DATA=x", "SLUICE_API_KEY=x", "SLUICE_URL=x",
+	}
+	c, err := config.Parse("f", []byte(file), env, map[string]string{"linger": "5s", "limits.message_bytes": "1KiB"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Listen != ":1001" || c.Internal != ":2002" || c.Linger.String() != "5s" || c.Limits.MessageBytes != 1<<10 {
+		t.Errorf("got %+v", c)
+	}
+	if len(c.Namespaces) != 1 || c.Namespaces[0].Name != "c" || c.Namespaces[0].Mode != push.Value {
+		t.Errorf("namespaces = %+v, want c only", c.Namespaces)
+	}
+	if c, err = config.Parse("", nil, nil, map[string]string{"internal": ""}); err != nil || c.Internal != "" {
+		t.Errorf("an empty flag gives %+v, %v: want no internal address", c, err)
+	}
+}
+
+// samples holds for every key outside lists a value that is not its default.
+var samples = map[string]string{
+	"listen": ":7", "internal": ":8", "auth.anonymous": "true", "limits.message_bytes": "1MiB", "limits.send_buffer": "32KiB",
+	"limits.sessions": "7", "limits.sessions_per_address": "8", "limits.subscriptions_per_session": "9", "linger": "1s",
+	"ping.interval": "60s", "ping.timeout": "3s", "namespaces": "[{name: x}]",
+	"origins":  `["https://example.org"]`,
+	"api.keys": `[{name: x, hash: "` + config.HashKey("k") + `", scopes: [read]}]`,
+	// These have one valid value only; a wrong one must be refused, which shows that the variable is read.
+	"role": "hub", "broker.kind": "kafka",
+}
+
+// Every key can be set by its variable and by a flag; a key that is added without a sample fails here.
+func TestEveryKeyHasVariableAndFlag(t *testing.T) {
+	keys := leafKeys("", reflect.TypeFor[config.Config]())
+	if len(keys) != len(samples) {
+		t.Errorf("%d keys, %d samples", len(keys), len(samples))
+	}
+	for _, key := range keys {
+		t.Run(key, func(t *testing.T) {
+			value, ok := samples[key]
+			if !ok {
+				t.Fatal("no sample value for this key")
+			}
+			name := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+			fromEnv, errEnv := config.Parse("", nil, []string{name + "=" + value}, nil)
+			fromFlag, errFlag := config.Parse("", nil, nil, map[string]string{key: value})
+			if key == "role" || key == "broker.kind" {
+				if errEnv == nil || errFlag == nil || !strings.Contains(errEnv.Error(), "in "+name) {
+					t.Errorf("errors = %v, %v: want both to refuse %s", errEnv, errFlag, value)
+				}
+				return
+			}
+			if errEnv != nil || errFlag != nil {
+				t.Fatal(errEnv, errFlag)
+			}
+			if !reflect.DeepEqual(fromEnv, fromFlag) || reflect.DeepEqual(fromEnv, config.Default()) {
+				t.Errorf("variable gives\n%+v, flag gives\n%+v: want the same, not the default", fromEnv, fromFlag)
+			}
+		})
+	}
+}
+
+// leafKeys returns the paths of the keys outside lists, by the rules of the documentation rather than those of the code.
+func leafKeys(prefix string, typ reflect.Type) []string {
+	var keys []string
+	for i := range typ.NumField() {
+		key := prefix + typ.Field(i).Tag.Get("yaml")
+		if t := typ.Field(i).Type; t.Kind() == reflect.Struct {
+			keys = append(keys, leafKeys(key+".", t)...)
+		} else {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,173 @@
+package config
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Duration is a length of time, written with units as in "10m", "1h30m" or "250ms".
+type Duration time.Duration
+
+// UnmarshalText accepts what [time.ParseDuration] accepts: a number needs a unit, except 0.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%s is not a duration (like 250ms, 10s, 5m, 1h30m)", quote(string(text)))
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalText returns the duration as String does.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// String returns the duration without parts that are zero: "10m", not "10m0s".
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// Bytes is an amount of memory or data, written as a plain number or with a unit: B, KiB, MiB, GiB (powers of 1024) or kB, KB,
+// MB, GB (powers of 1000).
+type Bytes int64
+
+// byteUnits are ordered such that no unit is a suffix of a later one.
+var byteUnits = [...]struct {
+	name string
+	size int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}}
+
+// UnmarshalText accepts a whole number, not negative, with an optional unit, which a space may precede.
+func (b *Bytes) UnmarshalText(text []byte) error {
+	number, factor := string(text), int64(1)
+	for _, u := range byteUnits {
+		if rest, ok := strings.CutSuffix(number, u.name); ok {
+			number, factor = strings.TrimSuffix(rest, " "), u.size
+			break
+		}
+	}
+	v, err := strconv.ParseUint(number, 10, 63)
+	if errors.Is(err, strconv.ErrRange) || err == nil && v > uint64(math.MaxInt64/factor) {
+		return fmt.Errorf("%s is too large", quote(string(text)))
+	}
+	if err != nil {
+		return fmt.Errorf("%s is not a size (like 65536, 64KiB, 16MiB, 1MB)", quote(string(text)))
+	}
+	*b = Bytes(int64(v) * factor)
+	return nil
+}
+
+// MarshalText returns the size as String does.
+func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// String returns the size in the largest binary unit in which it is whole: "64KiB".
+func (b Bytes) String() string {
+	for i := 2; i >= 0; i-- {
+		if u := byteUnits[i]; b != 0 && int64(b)%u.size == 0 {
+			return strconv.FormatInt(int64(b)/u.size, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(b), 10)
+}
+
+// Hash recognises a key of the HTTP API without holding it: the SHA-256 of the key. Keys are long and random, not chosen by
+// people, so a fast hash without salt is enough. The zero Hash matches no key. It is never printed: all verbs of package fmt
+// and its text form show a placeholder.
+type Hash [sha256.Size]byte
+
+const (
+	hashPrefix   = "sha256:"
+	hashRedacted = "sha256:(hidden)"
+)
+
+// HashKey returns the hash of an API key in the form that a configuration holds: "sha256:" and 64 hexadecimal digits.
+func HashKey(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hashPrefix + hex.EncodeToString(sum[:])
+}
+
+// UnmarshalText accepts what [HashKey] returns. The error does not repeat the text, which may be the key itself, pasted by
+// mistake.
+func (h *Hash) UnmarshalText(text []byte) error {
+	digits, ok := strings.CutPrefix(string(text), hashPrefix)
+	if !ok {
+		return fmt.Errorf("not a hash as `sluice config hash-key` prints it: %q has to come first", hashPrefix)
+	}
+	if len(digits) != 2*sha256.Size {
+		return fmt.Errorf("not a hash: %q is followed by %d characters instead of %d", hashPrefix, len(digits), 2*sha256.Size)
+	}
+	var v Hash
+	if _, err := hex.Decode(v[:], []byte(digits)); err != nil {
+		return fmt.Errorf("not a hash: only hexadecimal digits may follow %q", hashPrefix)
+	}
+	*h = v
+	return nil
+}
+
+// Match reports whether key is the key with this hash, in a time that does not depend on how much of it is right.
+func (h Hash) Match(key string) bool {
+	sum := sha256.Sum256([]byte(key))
+	return h != Hash{} && subtle.ConstantTimeCompare(sum[:], h[:]) == 1
+}
+
+// MarshalText returns a placeholder.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(hashRedacted), nil }
+
+// String returns a placeholder.
+func (h Hash) String() string { return hashRedacted }
+
+// Format writes a placeholder, whatever the verb.
+func (h Hash) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hashRedacted)) }
+
+// UnmarshalText accepts publish, read and control.
+func (s *Scope) UnmarshalText(text []byte) error {
+	return oneOf(s, text, "scope", ScopePublish, ScopeRead, ScopeControl)
+}
+
+// UnmarshalText accepts anonymous, user and api.
+func (c *Caller) UnmarshalText(text []byte) error {
+	return oneOf(c, text, "caller", CallerAnonymous, CallerUser, CallerAPI)
+}
+
+// oneOf sets dst to the one of values that text spells.
+func oneOf[T ~string](dst *T, text []byte, what string, values ...T) error {
+	names := make([]string, len(values))
+	for i, v := range values {
+		if string(text) == string(v) {
+			*dst = v
+			return nil
+		}
+		names[i] = string(v)
+	}
+	return fmt.Errorf("unknown %s %s (use %s)", what, quote(string(text)), choices(names))
+}
+
+// choices joins names as people say them: "a, b or c".
+func choices(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}
+
+// quote returns s in quotes for an error message, cut to a length that fits a line.
+func quote(s string) string {
+	const most = 40
+	if len(s) > most {
+		return strconv.QuoteToASCII(s[:most]) + "…"
+	}
+	return strconv.Quote(s)
+}
