@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"sync"
+	"time"
+
+	"github.com/sluice-push/sluice/push/api"
+	"github.com/sluice-push/sluice/push/broker"
+	"github.com/sluice-push/sluice/push/broker/memory"
+	"github.com/sluice-push/sluice/push/config"
+	"github.com/sluice-push/sluice/push/gateway"
+	"github.com/sluice-push/sluice/push/hub"
+)
+
+// node is a hub and a gateway in one process, with the servers around them.
+type node struct {
+	broker  broker.Broker
+	hub     *hub.Hub
+	gateway *gateway.Gateway
+
+	public, internal net.Listener // internal may be nil
+	servers          []*http.Server
+	serving          sync.WaitGroup
+	failed           chan error // a server that stopped by itself
+}
+
+type nodeOptions struct {
+	insecure bool
+	page     bool
+	log      *slog.Logger
+}
+
+// startNode brings a node up and returns when it serves. Addresses that cannot be listened to are found out first.
+func startNode(ctx context.Context, cfg *config.Config, o nodeOptions) (*node, error) {
+	n := &node{failed: make(chan error, 2)}
+	if err := n.start(ctx, cfg, o); err != nil {
+		stopped, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		cancel()
+		_ = n.stop(stopped)
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) error {
+	var err error
+	if n.public, err = listen("listen", cfg.Listen); err != nil {
+		return err
+	}
+	if cfg.Internal != "" {
+		if n.internal, err = listen("internal", cfg.Internal); err != nil {
+			return err
+		}
+	}
+	access := newAccess(cfg, o.insecure)
+	n.broker = memory.New(nil)
+	n.hub, err = hub.New(ctx, n.broker, access.namespaces, &hub.Options{
+		Version:                 version(),
+		Linger:                  lingerOf(cfg),
+		SubscriptionsPerSession: orOff(cfg.Limits.SubscriptionsPerSession),
+		Logger:                  o.log,
+	})
+	if err != nil {
+		return err
+	}
+	n.gateway = gateway.New(n.hub, &gateway.Options{
+		Permit:             access.permit,
+		Origins:            cfg.Origins,
+		MessageBytes:       int(cfg.Limits.MessageBytes),
+		SendBuffer:         int(cfg.Limits.SendBuffer),
+		Sessions:           cfg.Limits.Sessions,
+		SessionsPerAddress: cfg.Limits.SessionsPerAddress,
+		PingInterval:       pingOf(cfg),
+		PongTimeout:        time.Duration(cfg.Ping.Timeout),
+		Version:            version(),
+		Logger:             o.log,
+	})
+	calls := api.New(n.hub, &api.Options{
+		Authorize: access.authorize,
+		Allow:     access.allow,
+		MaxData:   int(cfg.Limits.MessageBytes),
+		Logger:    o.log,
+	})
+	public := newServer(n.publicHandler(calls, o.page), o.log)
+	public.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		// A stream of events stays with net/http: what the kernel holds for it is bounded here.
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetWriteBuffer(int(cfg.Limits.SendBuffer)) // it works without
+		}
+		return ctx
+	}
+	n.serve(n.public, public)
+	if n.internal != nil {
+		n.serve(n.internal, newServer(n.internalHandler(), o.log))
+	}
+	return nil
+}
+
+// orOff turns a count where 0 is no limit into an option where that is negative.
+func orOff(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+func lingerOf(cfg *config.Config) time.Duration {
+	if cfg.Linger == 0 {
+		return -1
+	}
+	return time.Duration(cfg.Linger)
+}
+
+func pingOf(cfg *config.Config) time.Duration {
+	if cfg.Ping.Interval == 0 {
+		return -1
+	}
+	return time.Duration(cfg.Ping.Interval)
+}
+
+func listen(key, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s (setting %q): %w", addr, key, errors.Unwrap(err))
+	}
+	return l, nil
+}
+
+func newServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// serve runs an HTTP server until stop.
+func (n *node) serve(l net.Listener, s *http.Server) {
+	n.servers = append(n.servers, s)
+	n.serving.Go(func() {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			n.failed <- fmt.Errorf("serve %s: %w", l.Addr(), err)
+		}
+	})
+}
+
+func (n *node) publicHandler(calls http.Handler, page bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/connection/", n.gateway.Handler())
+	mux.Handle(api.Prefix, calls)
+	if page {
+		mux.Handle("/", pageHandler())
+	}
+	return mux
+}
+
+func (n *node) internalHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health/live", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "live") })
+	mux.HandleFunc("GET /health/ready", n.ready)
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// ready answers whether clients are served: they are admitted, and a publication comes through.
+func (n *node) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+	defer cancel()
+	err := n.gateway.Admits()
+	if err == nil {
+		err = n.hub.Ready(ctx)
+	}
+	if err != nil {
+		http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = fmt.Fprintln(w, "ready")
+}
+
+// stop ends the node in order: clients first, then requests under way, then what they used. When ctx ends it is less patient.
+func (n *node) stop(ctx context.Context) error {
+	var errs []error
+	if n.gateway != nil {
+		errs = append(errs, n.gateway.Shutdown(ctx))
+	}
+	for _, s := range n.servers {
+		if err := s.Shutdown(ctx); err != nil {
+			errs = append(errs, s.Close())
+		}
+	}
+	n.serving.Wait()
+	for _, l := range []net.Listener{n.public, n.internal} {
+		if l != nil {
+			_ = l.Close() // a server has closed it already, if there was one
+		}
+	}
+	if n.hub != nil {
+		errs = append(errs, n.hub.Close())
+	}
+	if n.broker != nil {
+		errs = append(errs, n.broker.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,199 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binary is the built command, made once for all tests that run it as a process.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "sluice-test-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "sluice")
+	out, err := exec.Command("go", "build", "-race", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", &buildError{err, string(out)}
+	}
+	return path, nil
+})
+
+type buildError struct {
+	error
+	output string
+}
+
+func (e *buildError) Error() string { return e.error.Error() + "\n" + e.output }
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := binary(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// process is a running node, as a user would have started it.
+type process struct {
+	t        *testing.T
+	cmd      *exec.Cmd
+	public   string // host:port
+	internal string
+	stderr   *lockedBuffer
+	exited   chan struct{}
+}
+
+// lockedBuffer is a buffer that is written and read by different goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// startNode runs sluice serve with more arguments, on ports that the kernel chooses unless they say otherwise, and waits until it
+// says where it listens. It is killed at the end of the test at the latest; a data race in it fails the test.
+func startNode(t *testing.T, args ...string) *process {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := []string{"serve"}
+	joined := strings.Join(args, " ")
+	if !strings.Contains(joined, "--listen") {
+		base = append(base, "--listen", "127.0.0.1:0")
+	}
+	if !strings.Contains(joined, "--internal") {
+		base = append(base, "--internal", "127.0.0.1:0")
+	}
+	p := &process{t: t, cmd: exec.Command(path, append(base, args...)...), stderr: &lockedBuffer{}, exited: make(chan struct{})}
+	p.cmd.Stderr = p.stderr
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	for p.internal == "" && lines.Scan() {
+		field, rest, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
+		rest = strings.TrimSpace(rest)
+		switch field {
+		case "websocket":
+			p.public = strings.TrimSuffix(strings.TrimPrefix(rest, "ws://"), "/connection/websocket")
+		case "health":
+			p.internal = strings.TrimSuffix(strings.TrimPrefix(rest, "http://"), "/health/ready")
+		}
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, stdout)
+		_ = p.cmd.Wait()
+		close(p.exited)
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		if strings.Contains(p.stderr.String(), "DATA RACE") {
+			t.Errorf("the node had a data race:\n%s", p.stderr)
+		}
+		if t.Failed() {
+			t.Logf("the node said:\n%s", p.stderr)
+		}
+	})
+	if p.internal == "" {
+		t.Fatalf("the node did not start:\n%s", p.stderr)
+	}
+	return p
+}
+
+// kill ends the process at once, as kill -9 does.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+}
+
+// terminate asks the process to end and returns its exit code.
+func (p *process) terminate() int {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatal(err)
+	}
+	select {
+	case <-p.exited:
+	case <-time.After(30 * time.Second):
+		p.t.Fatal("the node did not end")
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// api calls a method of the HTTP API and returns its result; an error of the API fails the test.
+func (p *process) api(method string, request any) map[string]any {
+	p.t.Helper()
+	body, err := json.Marshal(request)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	resp, err := http.Post("http://"+p.public+"/api/"+method, "application/json", bytes.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var reply struct {
+		Result map[string]any
+		Error  any
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&reply); err != nil || reply.Error != nil {
+		p.t.Fatalf("%s: %v %v", method, err, reply.Error)
+	}
+	return reply.Result
+}
+
+// TestServe runs a node as make run does and ends it in order.
+func TestServe(t *testing.T) {
+	p := startNode(t, "--demo")
+	for _, url := range []string{"http://" + p.internal + "/health/ready", "http://" + p.internal + "/health/live", "http://" + p.public + "/"} {
+		resp, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s %s", url, resp.Status, body)
+		}
+	}
+	path, _ := binary()
+	out, err := exec.Command(path, "sub", "quotes:all", "--url", "http://"+p.public, "-n", "60", "-q").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(out), `"symbol"`); lines != 60 {
+		t.Errorf("sub printed %d ticks, want 60:\n%s", lines, out)
+	}
+	if code := p.terminate(); code != 0 {
+		t.Errorf("exit code %d after SIGTERM:\n%s", code, p.stderr)
+	}
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sluice-push/sluice/push"
+)
+
+// remoteFlags say which node a command talks to, and how.
+type remoteFlags struct {
+	URL    string `default:"http://127.0.0.1:8000" env:"SLUICE_URL" help:"The node's public address."`
+	APIKey string `env:"SLUICE_API_KEY" help:"Key of the HTTP API; better in the variable SLUICE_API_KEY than on the command line."`
+}
+
+// remote calls the HTTP API of a node. It may be used concurrently.
+type remote struct {
+	base   string
+	key    string
+	client *http.Client
+}
+
+// newRemote returns a caller that keeps up to conns connections open.
+func newRemote(f remoteFlags, conns int) *remote {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = conns
+	return &remote{
+		base:   strings.TrimRight(f.URL, "/"),
+		key:    f.APIKey,
+		client: &http.Client{Transport: t, Timeout: 30 * time.Second},
+	}
+}
+
+func (r *remote) close() { r.client.CloseIdleConnections() }
+
+// call carries out a method; result may be nil. An error of the API is a *push.Error.
+func (r *remote) call(ctx context.Context, method string, request, result any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+"/api/"+method, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if r.key != "" {
+		req.Header.Set("X-API-Key", r.key)
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("%s does not answer, is a node running there? %w", r.base, unwrapURL(err))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
+	if err != nil {
+		return err
+	}
+	var reply struct {
+		Error *struct {
+			Code    uint32 `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+		Result json.RawMessage `json:"result"`
+	}
+	if err := json.Unmarshal(answer, &reply); err != nil {
+		return fmt.Errorf("%s answers %s, but not like a node of sluice", r.base, resp.Status)
+	}
+	switch {
+	case reply.Error != nil:
+		return &push.Error{
+			Code: reply.Error.Code, Message: reply.Error.Message,
+			Temporary: reply.Error.Code == push.ErrTooManyRequests.Code,
+		}
+	case result != nil:
+		return json.Unmarshal(reply.Result, result)
+	}
+	return nil
+}
+
+// unwrapURL takes the address off an error of net/http: it is said already.
+func unwrapURL(err error) error {
+	if inner := errors.Unwrap(err); inner != nil {
+		return inner
+	}
+	return err
+}
+
+// publishRequest is the body of the method publish.
+type publishRequest struct {
+	Channel        string            `json:"channel"`
+	Data           json.RawMessage   `json:"data,omitempty"`
+	Key            string            `json:"key,omitempty"`
+	Removed        bool              `json:"removed,omitempty"`
+	Tags           map[string]string `json:"tags,omitempty"`
+	IdempotencyKey string            `json:"idempotency_key,omitempty"`
+}
