@@ -43,11 +43,15 @@ var layers = map[string]layer{
 	"push/protocol":      {ours: []string{"push"}},
 	"push/broker":        {ours: []string{"push"}},
 	"push/broker/memory": {ours: []string{"push", "push/broker", "push/channel"}},
-	"push/pushtest":      {ours: []string{"push", "push/broker"}},
-	"push/hub":           {ours: []string{"push", "push/channel", "push/broker"}},
-	"push/gateway":       {ours: []string{"push", "push/channel", "push/hub", "push/protocol", "session", "websocket"}},
-	"push/api":           {ours: []string{"push", "push/channel", "push/hub", "push/protocol"}},
-	"push/config":        {ours: []string{"push"}, foreign: []string{"github.com/goccy/go-yaml"}},
+	"push/broker/nats": {
+		ours:    []string{"push", "push/broker", "push/channel"},
+		foreign: []string{"github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2"},
+	},
+	"push/pushtest": {ours: []string{"push", "push/broker"}},
+	"push/hub":      {ours: []string{"push", "push/channel", "push/broker"}},
+	"push/gateway":  {ours: []string{"push", "push/channel", "push/hub", "push/protocol", "session", "websocket"}},
+	"push/api":      {ours: []string{"push", "push/channel", "push/hub", "push/protocol"}},
+	"push/config":   {ours: []string{"push"}, foreign: []string{"github.com/goccy/go-yaml"}},
 
 	// The binary.
 	"cmd/...": {any: true},
@@ -59,6 +63,8 @@ var testModules = []string{
 	"pgregory.net/rapid",
 	"github.com/coder/websocket",
 	"github.com/gorilla/websocket",
+	"github.com/chromedp/chromedp",
+	"github.com/chromedp/cdproto",
 }
 
 // rowOf returns the row of a package.
