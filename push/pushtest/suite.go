@@ -28,6 +28,22 @@ type Harness struct {
 	// Recreate returns another broker on a store that was lost and made anew under the same names; it is called after Close. Nil when
 	// that cannot happen.
 	Recreate func() broker.Broker
+	// Snapshot copies the store as it is, for Rewind. It is called while the broker is open and nothing is under way: what was
+	// acknowledged until then is in the copy. Nil, like Rewind, when the store cannot be copied.
+	Snapshot func()
+	// Rewind returns another broker on the copy that Snapshot made, put in the place of the store, which is older than what clients
+	// know of it; it is called after Close.
+	Rewind func() broker.Broker
+	// Cut breaks every connection between the broker and its server, which keeps running; the broker connects again by itself. It is
+	// called while anything may be under way, from one goroutine, and again as soon as it has returned. Nil when there is no connection.
+	Cut func()
+	// Replace loses the server's store and has it made anew under the same names, while the broker stays open; the broker finds its way
+	// back by itself, in a new epoch. Nil when that cannot happen.
+	Replace func()
+	// Crash ends what holds the store without warning, as kill -9 does and a loss of power does not, and returns another broker on the
+	// same store. It is called while the broker is in use; that one is closed afterwards, whatever it answers to it, if Crash has not done
+	// so itself. Nil when a crash loses all.
+	Crash func() broker.Broker
 }
 
 // RunBroker runs the suite: each check is a subtest with a broker of its own from open.
