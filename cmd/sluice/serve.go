@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluice-push/sluice/internal/demo"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/config"
 )
@@ -64,7 +63,7 @@ func (c *serveCmd) serve(ctx context.Context, env *environment) error {
 	feeding, stopFeed := context.WithCancel(ctx)
 	defer stopFeed()
 	if c.Demo {
-		feed.Go(func() { demo.New(c.DemoSeed).Run(feeding, publishTo(feeding, n), &demo.Options{Logger: log}) })
+		feed.Go(func() { runDemo(feeding, n, c.DemoSeed, log) })
 	}
 	select {
 	case <-ctx.Done():
@@ -76,13 +75,6 @@ func (c *serveCmd) serve(ctx context.Context, env *environment) error {
 	defer cancel()
 	log.Info("shutting down", "clients", n.gateway.Len())
 	return errors.Join(err, n.stop(limit))
-}
-
-func publishTo(ctx context.Context, n *node) func(channel, key string, data []byte) error {
-	return func(channel, key string, data []byte) error {
-		_, err := n.hub.Publish(ctx, channel, push.Publication{Key: key, Data: data}, "")
-		return err
-	}
 }
 
 // load merges the configuration and says what keeps the node from running with it.
