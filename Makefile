@@ -16,6 +16,8 @@ PKG ?= ./...
 TESTFLAGS ?=
 # Folders with a package-lock.json whose packages the tests need; those that do not exist are passed over.
 NODE_DIRS ?= push/gateway/testdata/sdk sdk/js
+# Folders with a requirements.txt, likewise.
+PYTHON_DIRS ?= push/gateway/testdata/python
 
 # Every module of the repository but the tools, which nothing links.
 MODULES := $(shell find . -name go.mod -not -path '*/testdata/*' -not -path '*/node_modules/*' -not -path './tools/*' \
@@ -33,7 +35,7 @@ help: ## List the targets
 
 .PHONY: deps
 deps: ## Install what building and testing need and this machine lacks
-	@NODE_DIRS="$(NODE_DIRS)" MODULES="$(MODULES)" tools/deps
+	@NODE_DIRS="$(NODE_DIRS)" PYTHON_DIRS="$(PYTHON_DIRS)" MODULES="$(MODULES)" tools/deps
 
 .PHONY: run
 run: ## Start a node with a demo feed on 127.0.0.1:8000

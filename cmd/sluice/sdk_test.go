@@ -9,28 +9,43 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
 
-// sdkFolder holds the scenarios and, below node_modules, the official client.
-const sdkFolder = "../../push/gateway/testdata/sdk"
+// scenarios are what an official client has to get right against real nodes: a script beside the client that prints their names as a
+// JSON array, or runs the one it is given the name of.
+type scenarios struct {
+	folder    string // where the script runs
+	installed string // a file that is there when the client is
+	command   []string
+}
 
 // sdkPatience bounds one scenario. The scenarios bound each of their steps themselves and say what they waited for; this is for one
 // that hangs.
 const sdkPatience = 2 * time.Minute
 
-// TestSDK runs the official JavaScript client and an EventSource, unchanged, against real nodes. Each scenario is a process of its
-// own, which this test serves: it starts and ends nodes as the scenario asks for it (harness.mjs says how).
+// TestSDK runs the official JavaScript client and an EventSource, unchanged.
 func TestSDK(t *testing.T) {
-	if _, err := os.Stat(filepath.Join(sdkFolder, "node_modules", ".package-lock.json")); err != nil {
-		t.Fatalf("the official client is not installed in %s: run make deps (%v)", sdkFolder, err)
+	folder := filepath.Join("..", "..", "push", "gateway", "testdata", "sdk")
+	runScenarios(t, scenarios{
+		folder:    folder,
+		installed: filepath.Join(folder, "node_modules", ".package-lock.json"),
+		command:   []string{"node", "run.mjs"},
+	})
+}
+
+// runScenarios runs all scenarios. Each is a process of its own, which this test serves: it starts and ends nodes as the scenario asks
+// for it (the harness beside the script says how).
+func runScenarios(t *testing.T, s scenarios) {
+	if _, err := os.Stat(s.installed); err != nil {
+		t.Fatalf("the official client is not installed in %s: run make deps (%v)", s.folder, err)
 	}
-	list := exec.CommandContext(t.Context(), "node", "run.mjs")
-	list.Dir = sdkFolder
+	list := s.process(t.Context())
 	out, err := list.Output()
 	if errors.Is(err, exec.ErrNotFound) {
-		t.Fatalf("Node.js is not installed: run make deps (%v)", err)
+		t.Fatalf("%s is not installed: run make deps (%v)", s.command[0], err)
 	}
 	var names []string
 	if err == nil {
@@ -42,9 +57,16 @@ func TestSDK(t *testing.T) {
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			runScenario(t, name)
+			s.run(t, name)
 		})
 	}
+}
+
+// process returns the script with arguments, to be started.
+func (s scenarios) process(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.command[0], slices.Concat(s.command[1:], args)...)
+	cmd.Dir = s.folder
+	return cmd
 }
 
 func stderrOf(err error) []byte {
@@ -60,12 +82,11 @@ type request struct {
 	Args []string
 }
 
-// runScenario runs one scenario to its end and does what it asks for.
-func runScenario(t *testing.T, name string) {
+// run runs one scenario to its end and does what it asks for.
+func (s scenarios) run(t *testing.T, name string) {
 	ctx, cancel := context.WithTimeout(t.Context(), sdkPatience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", "run.mjs", name)
-	cmd.Dir = sdkFolder
+	cmd := s.process(ctx, name)
 	stderr := &lockedBuffer{}
 	cmd.Stderr = stderr
 	stdin, err := cmd.StdinPipe()
