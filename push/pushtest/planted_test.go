@@ -281,6 +281,21 @@ var loadBugs = []bug{
 	{"rows age", "rows/never age", loading(func(found []push.Publication, h *broker.History) []push.Publication {
 		return slices.DeleteFunc(found, func(p push.Publication) bool { return p.Offset+100 < h.Head })
 	})},
+	{"rows age in real time", "rows/outlive their age", loading(func(found []push.Publication, h *broker.History) []push.Publication {
+		return slices.DeleteFunc(found, func(p push.Publication) bool { return p.Offset+4 < h.Head })
+	})},
+	{"removals stay", "rows/outlive their age", func(p *planted) {
+		p.open = func(ctx context.Context, ns broker.Namespace) error {
+			ns.History.Age = 0
+			return p.Broker.Open(ctx, ns)
+		}
+	}},
+	{"the floor says nothing of age", "rows/outlive their age", func(p *planted) {
+		loading(func(found []push.Publication, h *broker.History) []push.Publication {
+			h.Floor = 0
+			return found
+		})(p)
+	}},
 	{"by key, not by offset", "rows/newest", loading(func(found []push.Publication, _ *broker.History) []push.Publication {
 		slices.SortFunc(found, func(a, b push.Publication) int { return strings.Compare(a.Key, b.Key) })
 		return found

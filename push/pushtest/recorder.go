@@ -21,6 +21,17 @@ type recorder struct {
 	changed  chan struct{} // closed and replaced when messages come
 	gate     chan struct{} // nil, or closed when Deliver may go on
 	entered  chan struct{} // closed when Deliver was called for the first time
+
+	takesGaps   bool // set before it is attached: gaps are no trouble
+	takesResets bool // set before it is attached: resets are no trouble, and messages are those of the newest life
+	gaps        []gap
+	resets      []push.Position
+}
+
+// gap is what a follower was told that it is not given.
+type gap struct {
+	before int    // index of the message that came next
+	offset uint64 // up to which messages may be missing
 }
 
 func newRecorder() *recorder {
@@ -43,26 +54,39 @@ func (r *recorder) Deliver(batch []broker.Message) {
 	if r.gate != nil {
 		<-r.gate
 	}
-	r.mu.Lock()
-	r.messages = append(r.messages, batch...)
-	close(r.changed)
-	r.changed = make(chan struct{})
-	r.mu.Unlock()
+	r.change(func() { r.messages = append(r.messages, batch...) })
 	r.leave()
 }
 
-// Gap implements broker.Follower. Nothing in the suite is evicted before it can be delivered.
+// Gap implements broker.Follower. Few checks have something evicted before it can be delivered.
 func (r *recorder) Gap(offset uint64) {
 	r.enter("Gap")
-	r.note(fmt.Sprintf("a gap up to %d was told", offset))
+	if r.takesGaps {
+		r.change(func() { r.gaps = append(r.gaps, gap{len(r.messages), offset}) })
+	} else {
+		r.note(fmt.Sprintf("a gap up to %d was told", offset))
+	}
 	r.leave()
 }
 
-// Reset implements broker.Follower. No partition begins a new life while it is followed.
+// Reset implements broker.Follower. In few checks a partition begins a new life while it is followed.
 func (r *recorder) Reset(start push.Position) {
 	r.enter("Reset")
-	r.note(fmt.Sprintf("a reset to %v was told", start))
+	if r.takesResets {
+		r.change(func() { r.resets, r.messages = append(r.resets, start), nil })
+	} else {
+		r.note(fmt.Sprintf("a reset to %v was told", start))
+	}
 	r.leave()
+}
+
+// change writes something down and lets those know who wait for it.
+func (r *recorder) change(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+	close(r.changed)
+	r.changed = make(chan struct{})
 }
 
 func (r *recorder) enter(method string) {

@@ -2,6 +2,7 @@ package pushtest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluice-push/sluice/push"
@@ -50,6 +51,56 @@ func checkRowsNeverAge(s *suite) {
 	s.advance(time.Hour)
 	s.expectLoad("v:1")
 	s.expectLoad("t:1", row, s.set("t:1", "b", "2"))
+}
+
+// checkRowsOutliveAge: the same by the broker's own clock, with an age so short that it passes, several times over, while the check waits.
+func checkRowsOutliveAge(s *suite) {
+	openAll := func() {
+		s.open("t", push.Table, push.History{Age: time.Second, Size: 100})
+		s.open("v", push.Value, push.History{Age: time.Second})
+	}
+	openAll()
+	row, value := s.set("t:1", "a", "old"), s.set("v:1", "", "old")
+	young := s.set("t:2", "c", "younger")
+	for range 2 {
+		s.set("t:1", "b", "1")
+		s.forgotten(s.remove("t:1", "b"), s.remove("t:2", "never there"))
+		s.expectLoad("t:2", young)
+		young = s.set("t:2", "c", "younger")
+	}
+	gone := s.remove("t:2", "c")
+	s.forgotten(gone)
+	s.expectLoad("t:1", row)
+	s.expectLoad("v:1", value)
+	if s.harness.Reopen != nil {
+		s.close()
+		s.broker = s.harness.Reopen()
+		openAll()
+		s.expectLoad("t:1", row)
+		s.expectLoad("v:1", value)
+		h := s.expectLoad("t:2")
+		s.floorBetween(h, gone.Offset, h.Head)
+	}
+	s.expectLoad("t:1", s.set("t:1", "a", "new"))
+	s.forgotten(s.remove("v:1", ""))
+}
+
+// forgotten waits until removals, the newest of their channels, are forgotten for their age, with the floors telling so.
+func (s *suite) forgotten(removals ...broker.Message) {
+	s.Helper()
+	for _, gone := range removals {
+		s.eventually("a removal is forgotten", func() bool {
+			if s.harness.Advance != nil {
+				s.advance(100 * time.Millisecond)
+			}
+			got, h := s.load(gone.Channel)
+			isShown := slices.ContainsFunc(got, func(p push.Publication) bool { return p.Offset == gone.Offset })
+			if !isShown && h.Floor < gone.Offset {
+				s.Fatalf("the floor is %d, but the removal at %d is not shown any more", h.Floor, gone.Offset)
+			}
+			return !isShown
+		})
+	}
 }
 
 // checkRemovalsBySize: as many removals are remembered as the history says, the newest, and the floor tells of those forgotten.

@@ -87,6 +87,7 @@ var checks = []check{
 	{"history/random/table", nil, func(s *suite) { checkRandom(s, push.Table) }},
 	{"rows/newest", nil, checkRows},
 	{"rows/never age", advances, checkRowsNeverAge},
+	{"rows/outlive their age", nil, checkRowsOutliveAge},
 	{"rows/removals by size", nil, checkRemovalsBySize},
 	{"rows/value", nil, checkValue},
 	{"clear/stream", nil, func(s *suite) { checkClear(s, push.Stream) }},
