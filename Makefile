@@ -14,8 +14,8 @@ COUNT ?= 1
 PKG ?= ./...
 # More arguments for go test: TESTFLAGS='-run Resume -v'.
 TESTFLAGS ?=
-# Folders with a package-lock.json whose packages the tests need; those that do not exist are passed over.
-NODE_DIRS ?= push/gateway/testdata/sdk sdk/js
+# Folders with a package-lock.json whose packages tests and generated files need; those that do not exist are passed over.
+NODE_DIRS ?= push/gateway/testdata/sdk cmd/sluice/page/src sdk/js
 # Folders with a requirements.txt, likewise.
 PYTHON_DIRS ?= push/gateway/testdata/python
 
@@ -92,7 +92,7 @@ fmt-check: ## Fail if a Go file is not formatted
 	if [ -n "$$unformatted" ]; then printf 'not formatted, run make fmt:\n%s\n' "$$unformatted"; exit 1; fi
 
 .PHONY: generate
-generate: ## Make the generated files anew
+generate: deps ## Make the generated files anew
 	@$(call each,go generate ./...)
 
 .PHONY: generate-check

@@ -6,10 +6,15 @@ import (
 	"net/http"
 )
 
-// pageFiles is the page of the demo. centrifuge.js is the browser build of the npm package centrifuge, see NOTICE.
+// The sources of the page are in page/src. What is served is bundled from them and committed, so that Node.js is needed to change the
+// page, but not to build or run: make deps installs what these lines need.
 //
-//go:generate cp ../../push/gateway/testdata/sdk/node_modules/centrifuge/dist/centrifuge.js page/centrifuge.js
-//go:embed page
+//go:generate node page/src/node_modules/typescript/bin/tsc --project page/src
+//go:generate go tool -modfile=../../tools/go.mod esbuild page/src/page.ts --bundle --minify --charset=utf8 --target=es2020 --legal-comments=inline --outdir=page --log-level=warning
+
+// pageFiles is the page of the demo. page.js contains packages of others, see NOTICE.
+//
+//go:embed page/index.html page/icon.svg page/page.css page/page.js
 var pageFiles embed.FS
 
 // pageHandler serves the demo's page.
