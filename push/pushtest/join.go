@@ -138,6 +138,53 @@ func checkPublishWhileLoading(s *suite) {
 	}
 }
 
+// checkLoadWhatWasDelivered: whoever loads a channel when it is given a message finds that message, or in a
+// table one that superseded it, however much others publish.
+func checkLoadWhatWasDelivered(s *suite, mode push.Mode) {
+	s.open("l", mode, push.History{})
+	curious := &curious{recorder: newRecorder(), suite: s, mode: mode}
+	s.attach("l", curious)
+	var all ledger
+	s.crowd(4, func(i int) error { return s.burst(&all, "l", i, 60) })
+	curious.await(s, len(all.ordered()))
+	curious.expect(s, all.ordered())
+}
+
+// curious is a recorder that loads the channel of everything it is given, right then.
+type curious struct {
+	*recorder
+	suite *suite
+	mode  push.Mode
+}
+
+// Deliver implements broker.Follower.
+func (c *curious) Deliver(batch []broker.Message) {
+	for _, m := range batch {
+		if trouble := c.find(m); trouble != "" {
+			c.note(trouble)
+		}
+	}
+	c.recorder.Deliver(batch)
+}
+
+// find loads a message that was delivered, and says what is wrong. It is not called by the goroutine of the check, which it must not end.
+func (c *curious) find(m broker.Message) string {
+	isThere := false
+	h, err := c.suite.broker.Load(c.suite.ctx, m.Channel, func(p push.Publication) error {
+		isThere = isThere || p.Offset == m.Offset || p.Offset > m.Offset && p.Key == m.Key && c.mode != push.Stream
+		return nil
+	})
+	switch {
+	case err != nil:
+		return fmt.Sprintf("load when a message was delivered: %v", err)
+	case h.Head < m.Offset:
+		return fmt.Sprintf("offset %d was delivered, the head that was loaded then is %d", m.Offset, h.Head)
+	case !isThere:
+		return fmt.Sprintf("offset %d was delivered, but not loaded then", m.Offset)
+	}
+	return ""
+}
+
 // checkVisitError: an error from visit ends the load and is returned.
 func checkVisitError(s *suite) {
 	s.open("l", push.Stream, push.History{})

@@ -245,3 +245,69 @@ func checkSlowFollower(s *suite) {
 		s.Errorf("%d publications were loaded, %d were acknowledged", loaded, len(want))
 	}
 }
+
+// checkSlowFollowerEvicted: however far a follower stays behind a channel that keeps little, each message is delivered to it or lies at
+// or below a gap that it was told of in time. A broker that holds publishers back instead says that it is busy.
+func checkSlowFollowerEvicted(s *suite) {
+	const size = 5
+	s.open("s", push.Stream, push.History{Size: size})
+	held, open := newHeld()
+	defer open()
+	held.takesGaps = true
+	start := s.attach("s", held).Start()
+	var all ledger
+	for i := range 7 {
+		if _, err := s.push(&all, "s", i, 30*size); errors.Is(err, broker.ErrBusy) {
+			break
+		} else {
+			s.must("publish beside a follower that is held", err)
+		}
+	}
+	open()
+	s.must("publish to a follower that is held no more", s.burst(&all, "s", 0, 1))
+	want := all.ordered()
+	held.awaitOffset(s, want[len(want)-1].Offset)
+	held.expectOrGap(s, start.Offset, want)
+	for i := range 7 {
+		channel := fmt.Sprintf("s:%d", i)
+		mine := slices.DeleteFunc(slices.Clone(want), func(m broker.Message) bool { return m.Channel != channel })
+		s.expectLoad(channel, mine[max(len(mine)-size, 0):]...)
+	}
+}
+
+// expectOrGap complains unless the messages of want have come, in their order, except for those of which a gap told before anything
+// above it came.
+func (r *recorder) expectOrGap(s *suite, start uint64, want []broker.Message) {
+	s.Helper()
+	got := r.recorded(s)
+	r.mu.Lock()
+	gaps := r.gaps
+	r.mu.Unlock()
+	given := start // everything up to here is accounted for
+	for i := range got {
+		for len(gaps) > 0 && gaps[0].before <= i {
+			if gaps[0].offset <= given {
+				s.Errorf("a gap up to %d was told when %d was accounted for", gaps[0].offset, given)
+			}
+			given, gaps = max(given, gaps[0].offset), gaps[1:]
+		}
+		for len(want) > 0 && want[0].Offset <= given {
+			want = want[1:]
+		}
+		if len(want) == 0 || got[i].Channel != want[0].Channel || !same(&got[i].Publication, &want[0].Publication) {
+			s.Fatalf("%s came when everything up to %d was accounted for, what was published after that begins with %v",
+				describe(&got[i]), given, describeFirst(want))
+		}
+		given = got[i].Offset
+	}
+	if len(want) == 0 || want[len(want)-1].Offset != given {
+		s.Errorf("%d messages came, and with gaps everything up to %d is accounted for, which is not all", len(got), given)
+	}
+}
+
+func describeFirst(messages []broker.Message) string {
+	if len(messages) == 0 {
+		return "nothing"
+	}
+	return describe(&messages[0])
+}
