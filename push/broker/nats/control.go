@@ -1,0 +1,126 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	nats "github.com/nats-io/nats.go"
+
+	"github.com/sluice-push/sluice/push/broker"
+)
+
+// The subjects of control messages: to all nodes, and to one, before its name.
+const (
+	controlAll  = "sluice.control.all"
+	controlNode = "sluice.control.node."
+)
+
+// controlQueue is how many control messages may wait for a listener; a listener that has more waiting misses the next.
+const controlQueue = 8192
+
+// listener is one call of Listen.
+type listener struct {
+	broker *Broker
+	subs   []*nats.Subscription
+	queue  chan *nats.Msg // both subscriptions, so that what one caller tells arrives in order
+	quit   chan struct{}
+	once   sync.Once
+	done   chan struct{} // closed when the goroutine has ended
+}
+
+// Listen gives handle the control messages for node and for all nodes. A listener that has 8192 waiting misses more. When the
+// connection is lost, messages told meanwhile are missed.
+func (b *Broker) Listen(ctx context.Context, node string, handle func(payload []byte)) (stop func(), err error) {
+	if err := b.usable(ctx); err != nil {
+		return nil, fmt.Errorf("nats: listen: %w", err)
+	}
+	l := &listener{
+		broker: b, queue: make(chan *nats.Msg, controlQueue), quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	if err := l.subscribe(ctx, node); err != nil {
+		l.unsubscribe()
+		return nil, fmt.Errorf("nats: listen: %w", b.closedOr(err))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		l.unsubscribe()
+		return nil, fmt.Errorf("nats: listen: %w", broker.ErrClosed)
+	}
+	b.listeners[l] = struct{}{}
+	go l.run(handle)
+	return l.stop, nil
+}
+
+func (l *listener) subscribe(ctx context.Context, node string) error {
+	for _, subject := range []string{controlAll, string(appendToken([]byte(controlNode), node))} {
+		sub, err := l.broker.conn.ChanSubscribe(subject, l.queue)
+		if err != nil {
+			return err
+		}
+		l.subs = append(l.subs, sub)
+	}
+	ctx, cancel := l.broker.timed(ctx)
+	defer cancel()
+	return l.broker.conn.FlushWithContext(ctx) // what others tell from now on is heard
+}
+
+func (l *listener) unsubscribe() {
+	for _, sub := range l.subs {
+		_ = sub.Unsubscribe()
+	}
+}
+
+func (l *listener) run(handle func(payload []byte)) {
+	defer close(l.done)
+	for {
+		select {
+		case <-l.quit:
+			return
+		default:
+		}
+		select {
+		case m := <-l.queue:
+			handle(m.Data)
+		case <-l.quit:
+			return
+		}
+	}
+}
+
+// stop ends the listener.
+func (l *listener) stop() {
+	l.once.Do(func() {
+		l.unsubscribe()
+		close(l.quit)
+		l.broker.mu.Lock()
+		delete(l.broker.listeners, l)
+		l.broker.mu.Unlock()
+	})
+	<-l.done
+}
+
+// Tell sends a control message, and does not wait for who hears it. Without a connection it answers [broker.ErrBusy].
+func (b *Broker) Tell(ctx context.Context, node string, payload []byte) error {
+	if err := b.usable(ctx); err != nil {
+		return fmt.Errorf("nats: tell: %w", err)
+	}
+	subject := controlAll
+	if node != "" {
+		subject = string(appendToken([]byte(controlNode), node))
+	}
+	err := b.conn.Publish(subject, payload)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, nats.ErrMaxPayload):
+		return fmt.Errorf("nats: tell: %w: %d bytes, the server takes %d", broker.ErrTooLarge, len(payload), b.conn.MaxPayload())
+	case errors.Is(err, nats.ErrConnectionClosed):
+		return fmt.Errorf("nats: tell: %w", broker.ErrClosed)
+	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionReconnecting):
+		return fmt.Errorf("nats: tell: %w: no connection to %s", broker.ErrBusy, b.where())
+	}
+	return fmt.Errorf("nats: tell: %w", err)
+}

@@ -1,0 +1,213 @@
+package nats
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+const (
+	storeReserve = 64 << 20         // that is left free on the disk
+	readyWithin  = 30 * time.Second // for a server with much data
+)
+
+// host runs the embedded server, and starts it anew in the same folder when it has given up its storage, as it does when the disk is
+// full. It hands out connections to whichever server is there.
+type host struct {
+	opts  *Options // set at New, like token
+	token string   // that our own connections present
+	mark  *mark
+
+	mu     sync.Mutex
+	srv    *server.Server // guarded by mu; nil while there is none
+	closed bool           // guarded by mu
+}
+
+// startHost starts a server on the data folder.
+func startHost(o *Options) (*host, error) {
+	if o.Dir == "" {
+		return nil, errors.New("an embedded server needs a data folder")
+	}
+	m, err := openMark(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	h := &host{opts: o, mark: m, token: o.Token}
+	if o.Listen != "" && o.Token == "" {
+		if err := isLoopback(o.Listen); err != nil {
+			return nil, errors.Join(err, m.close())
+		}
+	}
+	srv, err := h.serve()
+	if err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	h.srv = srv
+	return h, nil
+}
+
+// isLoopback refuses an address that others can reach.
+func isLoopback(addr string) error {
+	name, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("the address %q to listen on: %w", addr, err)
+	}
+	if ip := net.ParseIP(name); name == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("the address %q can be reached by others: that needs a token", addr)
+}
+
+// serve starts a server and waits until it has read its data.
+func (h *host) serve() (*server.Server, error) {
+	o := &server.Options{
+		ServerName:             "sluice",
+		DontListen:             h.opts.Listen == "",
+		JetStream:              true,
+		StoreDir:               h.opts.Dir,
+		NoSigs:                 true,
+		NoLog:                  true,
+		DisableJetStreamBanner: true,
+		MaxPayload:             int32(min(h.opts.MaxPublication+headerReserve, 64<<20)),
+		MaxControlLine:         16 << 10,
+		Authorization:          h.token,
+		SyncInterval:           h.opts.Sync,
+		SyncAlways:             h.opts.Sync < 0,
+		JetStreamMaxStore:      h.opts.MaxStore,
+		JetStreamMaxMemory:     maxMemory,
+	}
+	if h.opts.Sync < 0 {
+		o.SyncInterval = 2 * time.Minute
+	}
+	if h.opts.Listen != "" {
+		name, port, err := net.SplitHostPort(h.opts.Listen)
+		if err != nil {
+			return nil, fmt.Errorf("the address %q to listen on: %w", h.opts.Listen, err)
+		}
+		if o.Port, err = strconv.Atoi(port); err != nil {
+			return nil, fmt.Errorf("the port of the address %q to listen on: %w", h.opts.Listen, err)
+		}
+		if o.Host = name; o.Port == 0 {
+			o.Port = server.RANDOM_PORT
+		}
+	}
+	if h.opts.MaxStore <= 0 {
+		o.JetStreamMaxStore = roomIn(h.opts.Dir)
+	}
+	srv, err := server.NewServer(o)
+	if err != nil {
+		return nil, fmt.Errorf("embedded server: %w", err)
+	}
+	log := &serverLog{logger: h.opts.Logger}
+	srv.SetLoggerV2(log, false, false, false)
+	srv.Start()
+	if !srv.ReadyForConnections(readyWithin) || !srv.JetStreamEnabled() {
+		srv.Shutdown()
+		srv.WaitForShutdown()
+		return nil, fmt.Errorf("embedded server: it does not start: %w", log.cause())
+	}
+	return srv, nil
+}
+
+// maxMemory bounds what namespaces that are not durable may keep.
+const maxMemory = 1 << 30
+
+// roomIn returns how many bytes the server may use in its folder: what it uses and what is free, less a reserve.
+func roomIn(dir string) int64 {
+	free := freeIn(dir)
+	if free < 0 {
+		return 0 // the server decides
+	}
+	reserve := min(storeReserve, free/8)
+	return max(free-reserve+sizeOf(filepath.Join(dir, "jetstream")), 1)
+}
+
+// sizeOf returns the size of all files in a folder.
+func sizeOf(dir string) int64 {
+	var sum int64
+	_ = filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				sum += info.Size()
+			}
+		}
+		return nil
+	})
+	return sum
+}
+
+// InProcessConn implements nats.InProcessConnProvider.
+func (h *host) InProcessConn() (net.Conn, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.srv == nil {
+		return nil, errors.New("the embedded server is not running")
+	}
+	return h.srv.InProcessConn()
+}
+
+// mend starts the server anew if it does not keep anything any more.
+func (h *host) mend() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed || h.srv != nil && h.srv.JetStreamEnabled() {
+		return
+	}
+	if h.srv != nil {
+		h.opts.Logger.Error("the embedded server has given up its data folder; starting it again", "folder", h.opts.Dir)
+		h.srv.Shutdown()
+		h.srv.WaitForShutdown()
+		h.srv = nil
+	}
+	srv, err := h.serve()
+	if err != nil {
+		h.opts.Logger.Error("the embedded server cannot be started; trying again", "error", err)
+		return
+	}
+	h.srv = srv
+}
+
+func (h *host) generation() string { return h.mark.generation() }
+
+func (h *host) noted(stream string) head { return h.mark.noted(stream) }
+
+func (h *host) note(heads map[string]head) error { return h.mark.note(heads) }
+
+// close shuts the server down and marks the folder as complete.
+func (h *host) close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	if h.srv != nil {
+		h.srv.Shutdown()
+		h.srv.WaitForShutdown()
+		h.srv = nil
+	}
+	return h.mark.close()
+}
+
+// addr returns where the server listens, empty if it does not.
+func (h *host) addr() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.srv == nil || h.srv.Addr() == nil {
+		return ""
+	}
+	return h.srv.Addr().String()
+}
+
+// newNonce returns a name that is used once.
+func newNonce() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,175 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	nats "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sluice-push/sluice/push/broker"
+)
+
+// Leases are messages of a stream in memory, one a key, which the server deletes when their time is over. The subject of a key has three
+// tokens: the key up to and with its first slash, the rest up to and with its first NUL, and the rest of that. So leases are found by
+// the prefixes that are asked for, a kind or a kind and a name, without looking at all others.
+const (
+	leaseStream = "sluice_leases"
+	leasePrefix = "sluice.lease."
+)
+
+// cutKey returns the three parts of a lease's key, and how many of them are the same for all keys that begin with key.
+func cutKey(key string) (parts [3]string, fixed int) {
+	rest := key
+	for i, end := range []string{"/", "\x00"} {
+		at := strings.Index(rest, end)
+		if at < 0 {
+			parts[i] = rest
+			return parts, fixed
+		}
+		parts[i], rest = rest[:at+1], rest[at+1:]
+		fixed = i + 1
+	}
+	parts[2] = rest
+	return parts, fixed
+}
+
+func leaseSubject(key string) string {
+	parts, _ := cutKey(key)
+	out := []byte(leasePrefix)
+	for i, part := range parts {
+		if i > 0 {
+			out = append(out, '.')
+		}
+		out = appendToken(out, part)
+	}
+	return string(out)
+}
+
+// leaseFilter returns a subject that all keys with a prefix match, and perhaps others.
+func leaseFilter(prefix string) string {
+	parts, fixed := cutKey(prefix)
+	out := []byte(leasePrefix)
+	for _, part := range parts[:fixed] {
+		out = append(appendToken(out, part), '.')
+	}
+	return string(append(out, '>'))
+}
+
+// leaseKey undoes leaseSubject.
+func leaseKey(subj string) string {
+	var key strings.Builder
+	for token := range strings.SplitSeq(strings.TrimPrefix(subj, leasePrefix), ".") {
+		key.WriteString(nameOf(token))
+	}
+	return key.String()
+}
+
+// PutLease creates or renews a lease. Its time is rounded up to whole seconds.
+func (b *Broker) PutLease(ctx context.Context, l broker.Lease, ttl time.Duration) error {
+	err := b.usable(ctx)
+	if err == nil && ttl <= 0 {
+		err = fmt.Errorf("it would live for %v", ttl)
+	}
+	if err == nil {
+		m := &nats.Msg{Subject: leaseSubject(l.Key), Data: l.Value, Header: nats.Header{}}
+		m.Header[headerTTL] = []string{strconv.FormatInt(int64((ttl+time.Second-1)/time.Second), 10) + "s"}
+		err = b.withLeases(ctx, func(ctx context.Context) error {
+			_, err := b.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("nats: lease %q: %w", l.Key, b.closedOr(err))
+	}
+	return nil
+}
+
+// DropLease ends a lease.
+func (b *Broker) DropLease(ctx context.Context, key string) error {
+	err := b.usable(ctx)
+	if err == nil {
+		err = b.withLeases(ctx, func(ctx context.Context) error {
+			s, err := b.js.Stream(ctx, leaseStream)
+			if err != nil {
+				return err
+			}
+			return s.Purge(ctx, jetstream.WithPurgeSubject(leaseSubject(key)))
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("nats: drop lease %q: %w", key, b.closedOr(err))
+	}
+	return nil
+}
+
+// ListLeases returns the live leases with a prefix. A prefix that ends with a slash, or with the first NUL behind a slash, is
+// found without looking at other leases.
+func (b *Broker) ListLeases(ctx context.Context, prefix string) ([]broker.Lease, error) {
+	byKey := make(map[string][]byte)
+	err := b.usable(ctx)
+	if err == nil {
+		err = b.withLeases(ctx, func(ctx context.Context) error { return b.readLeases(ctx, prefix, byKey) })
+	}
+	if err != nil {
+		return nil, fmt.Errorf("nats: list leases: %w", b.closedOr(err))
+	}
+	out := make([]broker.Lease, 0, len(byKey))
+	for key, value := range byKey {
+		out = append(out, broker.Lease{Key: key, Value: value})
+	}
+	slices.SortFunc(out, func(a, b broker.Lease) int { return strings.Compare(a.Key, b.Key) })
+	return out, nil
+}
+
+func (b *Broker) readLeases(ctx context.Context, prefix string, byKey map[string][]byte) error {
+	r := getRequest{Seq: 1, Next: leaseFilter(prefix), Batch: batchMessages, MaxBytes: batchBytes}
+	for {
+		var last uint64
+		more, err := b.get(ctx, leaseStream, r, func(s *stored) error {
+			last = s.seq
+			if key := leaseKey(s.subject); strings.HasPrefix(key, prefix) {
+				byKey[key] = s.data // a renewal meanwhile comes again, later
+			}
+			return nil
+		})
+		if err != nil || more == 0 || last == 0 {
+			return err
+		}
+		r.Seq = last + 1
+	}
+}
+
+// withLeases does something with the stream of leases, which is made when it is not there: a server that was started anew has
+// forgotten it, and with it all leases, which their owners renew.
+func (b *Broker) withLeases(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := b.timed(ctx)
+	defer cancel()
+	err := do(ctx)
+	if !isMissing(err) {
+		return err
+	}
+	if _, err := b.js.CreateStream(ctx, jetstream.StreamConfig{
+		Name:              leaseStream,
+		Description:       "Sluice, leases",
+		Subjects:          []string{leasePrefix + ">"},
+		Storage:           jetstream.MemoryStorage,
+		MaxMsgsPerSubject: 1,
+		AllowDirect:       true,
+		AllowMsgTTL:       true,
+	}); err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return fmt.Errorf("make the stream %s: %w", leaseStream, err)
+	}
+	return do(ctx)
+}
+
+// isMissing reports whether an error says that there is no such stream.
+func isMissing(err error) bool {
+	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
+		errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errNoResponders)
+}

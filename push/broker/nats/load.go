@@ -1,0 +1,231 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	nats "github.com/nats-io/nats.go"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
+)
+
+const (
+	batchMessages = 512     // that are asked for at once
+	batchBytes    = 4 << 20 // likewise, give or take a message
+	horizonFor    = time.Second
+)
+
+// errNoResponders says that a stream is not there.
+var errNoResponders = errors.New("no such stream")
+
+func (b *Broker) load(ctx context.Context, channel string, visit func(push.Publication) error) (broker.History, error) {
+	p, err := b.partitionOf(ctx, channel)
+	if err != nil {
+		return broker.History{}, err
+	}
+	// What is too old is found out first: it can only be too little then, by less than the store keeps things longer.
+	tooOld, err := p.tooOld(ctx)
+	if err != nil {
+		return broker.History{}, err
+	}
+	at := p.position()
+	found, err := p.read(ctx, channel)
+	if err != nil {
+		return broker.History{}, err
+	}
+	p.mu.Lock()
+	epoch, k := p.epoch, keep{mode: p.ns.Mode, history: p.history, tooOld: tooOld, grown: p.grown, floor: p.floor}
+	p.mu.Unlock()
+	if epoch != at.Epoch {
+		return broker.History{}, fmt.Errorf("a new life began meanwhile: %w", broker.ErrBusy)
+	}
+	kept, floor := k.arrange(found)
+	for i := range kept {
+		if err := ctx.Err(); err != nil {
+			return broker.History{}, err
+		}
+		if err := visit(kept[i]); err != nil {
+			return broker.History{}, err
+		}
+	}
+	return broker.History{Epoch: epoch, Floor: floor, Head: max(at.Offset, found.last, floor)}, nil
+}
+
+// getRequest is JetStream's request for a batch of a subject's messages.
+type getRequest struct {
+	Seq       uint64     `json:"seq,omitempty"`
+	Next      string     `json:"next_by_subj,omitempty"`
+	StartTime *time.Time `json:"start_time,omitempty"`
+	Batch     int        `json:"batch"`
+	MaxBytes  int        `json:"max_bytes,omitempty"`
+}
+
+// get sends a request for a batch and gives visit each message. It returns how many more there are.
+func (b *Broker) get(ctx context.Context, stream string, r getRequest, visit func(*stored) error) (more uint64, err error) {
+	ctx, cancel := b.timed(ctx)
+	defer cancel()
+	body, err := json.Marshal(r)
+	if err != nil {
+		return 0, err
+	}
+	in := newIntake()
+	inbox := b.reads.NewInbox()
+	var gone sync.WaitGroup
+	defer gone.Wait()
+	sub, err := subscribe(b.reads, inbox, in.add)
+	if err != nil {
+		return 0, err
+	}
+	gone.Add(1)
+	sub.SetClosedHandler(func(string) { gone.Done() })
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := b.reads.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, body); err != nil {
+		return 0, err
+	}
+	var msgs []*nats.Msg
+	for {
+		select {
+		case <-in.wake:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-b.ctx.Done():
+			return 0, broker.ErrClosed
+		}
+		msgs = in.take(msgs)
+		for _, m := range msgs {
+			switch status := value(m.Header, "Status"); status {
+			case "":
+				s, err := storedOf(m)
+				if err == nil {
+					err = visit(s)
+				}
+				if err != nil {
+					return 0, err
+				}
+			case "204":
+				return strconv.ParseUint(value(m.Header, "Nats-Num-Pending"), 10, 64)
+			case "404":
+				return 0, nil
+			case "503":
+				b.wake()
+				return 0, fmt.Errorf("%w: nobody at %s keeps the stream %s", errNoResponders, b.where(), stream)
+			default:
+				b.wake()
+				return 0, fmt.Errorf("%s answers %s %s", b.where(), status, value(m.Header, "Description"))
+			}
+		}
+	}
+}
+
+// storedOf reads the answer to a get.
+func storedOf(m *nats.Msg) (*stored, error) {
+	seq, err := strconv.ParseUint(value(m.Header, "Nats-Sequence"), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("a message without its sequence number: %w", err)
+	}
+	at, err := time.Parse(time.RFC3339Nano, value(m.Header, "Nats-Time-Stamp"))
+	if err != nil {
+		return nil, fmt.Errorf("a message without its time: %w", err)
+	}
+	return &stored{subject: value(m.Header, "Nats-Subject"), header: m.Header, data: m.Data, seq: seq, time: at}, nil
+}
+
+// found is what was read of a channel.
+type found struct {
+	entries []push.Publication // in offset order; of a table, rows that were replaced meanwhile may be there twice
+	stored  int                // how many messages there are, with those that are no publications
+	last    uint64             // the last offset
+	gone    uint64             // up to here, something was evicted meanwhile
+}
+
+// read reads all that is stored of a channel.
+func (p *partition) read(ctx context.Context, channel string) (f found, err error) {
+	r := getRequest{Seq: 1, Next: filter(p.prefix, p.ns.Mode, channel), Batch: batchMessages, MaxBytes: batchBytes}
+	for batches := 1; ; batches++ {
+		more, err := p.broker.get(ctx, p.stream, r, func(s *stored) error {
+			f.last = s.seq
+			f.stored++
+			if m, err := p.decode(s); err == nil { // otherwise the followers say so
+				f.entries = append(f.entries, m.Publication)
+			}
+			return nil
+		})
+		if err != nil {
+			return found{}, err
+		}
+		if more == 0 || r.Seq > f.last {
+			if batches > 1 && p.ns.Mode == push.Stream {
+				err = p.dropEvicted(ctx, r.Next, &f)
+			}
+			return f, err
+		}
+		r.Seq = f.last + 1
+	}
+}
+
+// dropEvicted drops the entries that are not stored any more: the oldest may have been evicted while several batches were read,
+// and between what was read before that and after, entries may be missing.
+func (p *partition) dropEvicted(ctx context.Context, subject string, f *found) error {
+	oldest := f.last + 1
+	_, err := p.broker.get(ctx, p.stream, getRequest{Seq: 1, Next: subject, Batch: 1}, func(s *stored) error {
+		oldest = s.seq
+		return nil
+	})
+	for len(f.entries) > 0 && f.entries[0].Offset < oldest {
+		f.gone = f.entries[0].Offset
+		f.entries = f.entries[1:]
+	}
+	if f.gone > 0 {
+		f.gone = oldest - 1
+	}
+	return err
+}
+
+// tooOld returns the partition's last offset that is older than the history allows, 0 if there is none. It may be up to horizonFor
+// behind.
+func (p *partition) tooOld(ctx context.Context) (uint64, error) {
+	p.mu.Lock()
+	age, h := p.history.Age, p.horizon
+	p.mu.Unlock()
+	if age == 0 {
+		return 0, nil
+	}
+	if time.Now().Before(h.until) {
+		return h.offset, nil
+	}
+	timed, cancel := p.broker.timed(ctx)
+	defer cancel()
+	asked := time.Now()
+	s, err := p.broker.js.Stream(timed, p.stream)
+	if err != nil {
+		return 0, fmt.Errorf("stream %s at %s: %w", p.stream, p.broker.where(), err)
+	}
+	info := s.CachedInfo()
+	now := info.TimeStamp
+	if now.IsZero() {
+		now = time.Now()
+	}
+	from := now.Add(-age)
+	offset := info.State.LastSeq
+	_, err = p.broker.get(timed, p.stream, getRequest{StartTime: &from, Batch: 1}, func(s *stored) error {
+		offset = s.seq - 1
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if epoch := p.epochOf(info); epoch == p.epoch {
+		p.known = max(p.known, info.State.LastSeq)
+		offset = max(offset, p.horizon.offset)
+		p.horizon = horizon{offset: offset, until: asked.Add(min(horizonFor, age/64))}
+	}
+	return offset, nil
+}

@@ -1,0 +1,176 @@
+package nats
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A data folder has two small files beside the server's own, by which it is known whether the data is what this folder last held:
+//
+//   - sluice.lock is locked by the process that uses the folder, and written anew each time it begins and ends to do so. What
+//     matters is not its content but the time at which the file system says it was last changed, which a copy does not have.
+//   - sluice.json, the mark, has that time, and with it: the generation of the folder, the boot of the machine, whether the end was
+//     a clean one, and how far each stream had come when that was last looked at.
+//
+// When the times do not agree, the folder is a copy, or files in it were replaced by older ones. When the end was not clean and the
+// machine was started anew since, the disk may lack what was acknowledged last. In both cases the folder gets a new generation: every
+// epoch changes. A process that was killed changes nothing: what it wrote is in the kernel's hands.
+type mark struct {
+	dir  string
+	lock *os.File
+
+	mu   sync.Mutex
+	have markFile // guarded by mu
+}
+
+// markFile is the content of the mark.
+type markFile struct {
+	Generation string          `json:"generation"`
+	Boot       string          `json:"boot"`
+	Clean      bool            `json:"clean"`
+	Changed    string          `json:"changed"` // when sluice.lock was last changed
+	Heads      map[string]head `json:"heads"`   // by stream
+}
+
+// head is how far a stream had come.
+type head struct {
+	Created time.Time `json:"created"` // the stream
+	Offset  uint64    `json:"offset"`
+}
+
+const (
+	lockName = "sluice.lock"
+	markName = "sluice.json"
+)
+
+// openMark takes a folder for this process, making it if need be.
+func openMark(dir string) (*mark, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("the data folder cannot be made: %w", err)
+	}
+	isFresh, err := isOurs(dir)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("the data folder cannot be written to: %w", err)
+	}
+	m := &mark{dir: dir, lock: lock}
+	if err := lockFile(lock); err != nil {
+		return nil, errors.Join(fmt.Errorf("the data folder %s is in use by another process: %w", dir, err), lock.Close())
+	}
+	boot := bootID()
+	if err := m.read(); err != nil || isFresh {
+		m.have = markFile{Generation: newNonce()}
+		if !isFresh {
+			m.have.Clean = false
+		}
+	} else if m.have.Changed != changedAt(lock) || !m.have.Clean && m.have.Boot != boot {
+		m.have.Generation, m.have.Heads = newNonce(), nil
+	}
+	m.have.Boot = boot
+	if err := m.write(false); err != nil {
+		return nil, errors.Join(fmt.Errorf("the data folder cannot be written to: %w", err), lock.Close())
+	}
+	return m, nil
+}
+
+// isOurs reports whether a folder is empty, and refuses one that holds other things.
+func isOurs(dir string) (isEmpty bool, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false, fmt.Errorf("the data folder cannot be read: %w", err)
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	switch {
+	case len(names) == 0, slices.Equal(names, []string{"lost+found"}): // a file system of its own
+		return true, nil
+	case slices.Contains(names, lockName), slices.Contains(names, markName):
+		return false, nil
+	}
+	return false, fmt.Errorf("the folder %s is not empty, and is not a data folder: choose another one", dir)
+}
+
+func (m *mark) path() string { return filepath.Join(m.dir, markName) }
+
+func (m *mark) read() error {
+	text, err := os.ReadFile(m.path())
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, &m.have)
+}
+
+// write touches the lock and writes the mark that goes with it.
+func (m *mark) write(isClean bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.lock.Truncate(0); err != nil {
+		return err
+	}
+	if _, err := m.lock.WriteAt([]byte(newNonce()+"\n"), 0); err != nil {
+		return err
+	}
+	m.have.Clean, m.have.Changed = isClean, changedAt(m.lock)
+	return m.saveLocked()
+}
+
+// saveLocked replaces the file of the mark.
+func (m *mark) saveLocked() error {
+	text, err := json.MarshalIndent(m.have, "", "  ")
+	if err != nil {
+		return err
+	}
+	next := m.path() + ".new"
+	if err := os.WriteFile(next, append(text, '\n'), 0o640); err != nil {
+		return err
+	}
+	return os.Rename(next, m.path())
+}
+
+func (m *mark) generation() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.have.Generation
+}
+
+func (m *mark) noted(stream string) head {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.have.Heads[stream]
+}
+
+// note keeps how far streams have come; of those that are not named, what is known stays.
+func (m *mark) note(heads map[string]head) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, err := json.Marshal(m.have.Heads)
+	if err != nil {
+		return err
+	}
+	if m.have.Heads == nil {
+		m.have.Heads = make(map[string]head)
+	}
+	for name, h := range heads {
+		m.have.Heads[name] = h
+	}
+	after, err := json.Marshal(m.have.Heads)
+	if err != nil || bytes.Equal(before, after) {
+		return err
+	}
+	return m.saveLocked()
+}
+
+// close marks the folder as complete and lets go of it.
+func (m *mark) close() error { return errors.Join(m.write(true), m.lock.Close()) }

@@ -1,0 +1,173 @@
+package nats
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	nats "github.com/nats-io/nats.go"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
+)
+
+// The headers of a publication.
+const (
+	headerKey     = "Sluice-Key"
+	headerRemoved = "Sluice-Removed"
+	headerCleared = "Sluice-Cleared"
+	headerInfo    = "Sluice-Info"
+	headerTag     = "Sluice-Tag-" // and the name of the tag
+	headerMsgID   = "Nats-Msg-Id"
+	headerTTL     = "Nats-TTL"
+)
+
+// ttlReserve is by how much what may be forgotten outlives its age in the store: the store forgets by its own clock and rounding, and must never
+// be ahead of what loading takes to be forgotten.
+const ttlReserve = 30 * time.Second
+
+// clientInfo is the form of a push.ClientInfo in its header. The JSON in it is kept as bytes, whatever it is.
+type clientInfo struct {
+	User     string `json:"user,omitempty"`
+	Client   string `json:"client,omitempty"`
+	ConnInfo []byte `json:"conn_info,omitempty"`
+	ChanInfo []byte `json:"chan_info,omitempty"`
+}
+
+// notInValue reports whether a byte cannot stand for itself in the value of a header.
+func notInValue(c byte) bool { return c < ' ' || c == 0x7f || c == '%' }
+
+// notInName reports whether a byte cannot stand for itself in the name of a header.
+func notInName(c byte) bool {
+	return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_')
+}
+
+// escapeValue writes a string as the value of a header, of which spaces at the ends would be lost.
+func escapeValue(s string) string {
+	out := string(appendEscaped(nil, s, notInValue))
+	if rest, ok := strings.CutPrefix(out, " "); ok {
+		out = "%20" + rest
+	}
+	if rest, ok := strings.CutSuffix(out, " "); ok {
+		out = rest + "%20"
+	}
+	return out
+}
+
+// encode makes the message of a publication.
+func (p *partition) encode(m *broker.Message, idempotencyKey string) (*nats.Msg, error) {
+	mode := p.ns.Mode
+	msg := &nats.Msg{Subject: subject(p.prefix, mode, m.Channel, &m.Publication), Data: m.Data, Header: nats.Header{}}
+	h := msg.Header
+	if m.Key != "" && (mode != push.Table || m.Op == push.Clear) {
+		h[headerKey] = []string{escapeValue(m.Key)}
+	}
+	switch m.Op {
+	case push.Set:
+	case push.Remove:
+		if mode == push.Stream {
+			return nil, errors.New("nothing can be removed from a stream")
+		}
+		h[headerRemoved] = []string{"1"}
+		if age := p.historyOf().Age; age > 0 {
+			h[headerTTL] = []string{strconv.FormatInt(int64((age+ttlReserve+time.Second-1)/time.Second), 10) + "s"}
+		}
+	case push.Clear:
+		h[headerCleared] = []string{"1"}
+	default:
+		return nil, fmt.Errorf("unknown operation %d", m.Op)
+	}
+	for name, value := range m.Tags {
+		h[headerTag+string(appendEscaped(nil, name, notInName))] = []string{escapeValue(value)}
+	}
+	if m.Info != nil {
+		info, err := json.Marshal(clientInfo(*m.Info))
+		if err != nil {
+			return nil, fmt.Errorf("client info: %w", err)
+		}
+		h[headerInfo] = []string{escapeValue(string(info))}
+	}
+	if idempotencyKey != "" {
+		h[headerMsgID] = []string{escapeValue(m.Channel + "\x00" + idempotencyKey)}
+	}
+	if len(h) == 0 {
+		msg.Header = nil
+	}
+	return msg, nil
+}
+
+// stored is a message as it came from a stream.
+type stored struct {
+	subject string
+	header  nats.Header
+	data    []byte
+	seq     uint64
+	time    time.Time
+}
+
+// decode makes a publication of a message. It fails for what is no publication: subjects that nobody of ours would write. Data is
+// not copied, unless it had to be changed.
+func (p *partition) decode(s *stored) (broker.Message, error) {
+	var m broker.Message
+	channel, row, ok := splitSubject(p.prefix, p.ns.Mode, s.subject)
+	if !ok {
+		return m, fmt.Errorf("the subject %q is not one of a channel", s.subject)
+	}
+	m.Channel = channel
+	m.Offset, m.Time = s.seq, s.time.UnixMilli()
+	switch {
+	case row == clearToken || value(s.header, headerCleared) != "":
+		m.Op = push.Clear
+	case value(s.header, headerRemoved) != "" && p.ns.Mode != push.Stream:
+		m.Op = push.Remove
+	}
+	m.Key = unescape(value(s.header, headerKey))
+	if p.ns.Mode == push.Table && row != clearToken {
+		m.Key = nameOf(row)
+	}
+	if err := p.readHeader(&m, s.header); err != nil {
+		return m, err
+	}
+	err := errors.Join(push.CheckChannel(m.Channel), push.CheckKey(m.Key))
+	if err == nil && push.Namespace(channel) != p.ns.Name {
+		err = fmt.Errorf("the channel %q is not of this namespace", channel)
+	}
+	if err == nil && m.Op == push.Set {
+		m.Data = s.data
+		if check := p.broker.opts.Check; check != nil {
+			m.Data, err = check(s.data)
+		}
+	}
+	return m, err
+}
+
+// readHeader reads tags and client info.
+func (p *partition) readHeader(m *broker.Message, h nats.Header) error {
+	for name, values := range h {
+		if tag, ok := strings.CutPrefix(name, headerTag); ok && len(values) > 0 {
+			if m.Tags == nil {
+				m.Tags = make(map[string]string)
+			}
+			m.Tags[unescape(tag)] = unescape(values[0])
+		}
+	}
+	if text := value(h, headerInfo); text != "" {
+		var info clientInfo
+		if err := json.Unmarshal([]byte(unescape(text)), &info); err != nil {
+			return fmt.Errorf("header %s: %w", headerInfo, err)
+		}
+		m.Info = new(push.ClientInfo(info))
+	}
+	return nil
+}
+
+// value returns a header's first value. The names of headers are not folded.
+func value(h nats.Header, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}

@@ -1,0 +1,239 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
+)
+
+// partition is one stream, as this process knows it.
+type partition struct {
+	broker *Broker // set at New, like all up to mu
+	ns     *namespace
+	id     broker.Partition
+	stream string
+	prefix string // of its subjects
+	window *window
+
+	looking sync.Mutex // held while the stream is looked at and perhaps made anew: one at a time
+
+	mu      sync.Mutex
+	history push.History // guarded by mu, like all that follows
+	epoch   string
+	created time.Time // the stream
+	known   uint64    // an offset that is in the store, and with it all that this process was told of
+	grown   uint64    // see metaGrown
+	floor   uint64    // see metaFloor
+	horizon horizon
+	holds   map[*attachment]struct{}
+}
+
+// horizon is how old publications are, by the clock of the server.
+type horizon struct {
+	offset uint64    // nothing above it is too old
+	until  time.Time // when it has to be looked at again
+}
+
+func newPartition(b *Broker, n *namespace, index int) *partition {
+	id := broker.Partition{Namespace: n.Name, Index: index}
+	perSubject := 1
+	if n.Mode == push.Stream {
+		perSubject = n.History.Size
+	}
+	return &partition{
+		broker: b, ns: n, id: id, stream: streamName(id), prefix: subjectPrefix(n.Namespace, index), history: n.History,
+		window: newWindow(b.opts.Window, perSubject), holds: make(map[*attachment]struct{}),
+	}
+}
+
+func (p *partition) historyOf() push.History {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.history
+}
+
+func (p *partition) setHistory(h push.History) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.history, p.horizon = h, horizon{}
+	if p.ns.Mode == push.Stream {
+		p.window.setPerSubject(h.Size)
+	}
+}
+
+// position returns the newest position this process knows of.
+func (p *partition) position() push.Position {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return push.Position{Epoch: p.epoch, Offset: p.known}
+}
+
+// learn notes that an offset of an epoch is in the store.
+func (p *partition) learn(at push.Position) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at.Epoch == p.epoch {
+		p.known = max(p.known, at.Offset)
+	}
+}
+
+// look asks the server for the newest position. On the way it finds out whether a new life has begun: the stream was made anew, is
+// gone, and then it is made, is shorter than it was, or another node found one of these. Then followers are reset.
+func (p *partition) look(ctx context.Context) (push.Position, error) {
+	p.looking.Lock()
+	defer p.looking.Unlock()
+	before := p.position() // what the server says afterwards cannot be less
+	info, err := p.inspect(ctx)
+	if err != nil {
+		return push.Position{}, err
+	}
+	if why := p.isShorter(info, before); why != "" {
+		p.broker.opts.Logger.Error("publications are gone from the broker; clients begin afresh", "stream", p.stream, "why", why)
+		if info, err = p.raise(ctx, info); err != nil {
+			return push.Position{}, err
+		}
+	}
+	return p.take(info), nil
+}
+
+// inspect asks for the stream, and makes it when it is not there any more.
+func (p *partition) inspect(ctx context.Context) (*jetstream.StreamInfo, error) {
+	timed, cancel := p.broker.timed(ctx)
+	defer cancel()
+	s, err := p.broker.js.Stream(timed, p.stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		s, err = p.broker.js.CreateStream(timed, p.config())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("stream %s at %s: %w", p.stream, p.broker.where(), err)
+	}
+	return s.CachedInfo(), nil
+}
+
+// isShorter says whether and why the stream has less than it had before.
+func (p *partition) isShorter(info *jetstream.StreamInfo, before push.Position) string {
+	if lost := lostIn(info); lost != "" && lost != info.Config.Metadata[metaLost] {
+		return "the server lost " + lost
+	}
+	if before.Epoch == "" {
+		if h := p.broker.host; h != nil && p.ns.Durable {
+			if noted := h.noted(p.stream); noted.Created.Equal(info.Created) && info.State.LastSeq < noted.Offset {
+				return fmt.Sprintf("it ends at %d, and had come to %d", info.State.LastSeq, noted.Offset)
+			}
+		}
+		return ""
+	}
+	if before.Epoch == p.epochOf(info) && info.State.LastSeq < before.Offset {
+		return fmt.Sprintf("it ends at %d, and had come to %d", info.State.LastSeq, before.Offset)
+	}
+	return ""
+}
+
+// lostIn describes what the server knows to have lost of a stream.
+func lostIn(info *jetstream.StreamInfo) string {
+	lost := info.State.Lost
+	if lost == nil || len(lost.Msgs) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d from %d", len(lost.Msgs), lost.Msgs[0])
+}
+
+// raise gives the stream another generation.
+func (p *partition) raise(ctx context.Context, info *jetstream.StreamInfo) (*jetstream.StreamInfo, error) {
+	timed, cancel := p.broker.timed(ctx)
+	defer cancel()
+	c := info.Config
+	c.Metadata = make(map[string]string, len(info.Config.Metadata)+2)
+	for k, v := range info.Config.Metadata {
+		c.Metadata[k] = v
+	}
+	c.Metadata[metaGeneration] = newGeneration()
+	c.Metadata[metaLost] = lostIn(info)
+	c.Metadata[metaFloor] = strconv.FormatUint(info.State.LastSeq, 10)
+	s, err := p.broker.js.UpdateStream(timed, c)
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: begin a new generation: %w", p.stream, err)
+	}
+	return s.CachedInfo(), nil
+}
+
+// newGeneration returns a name that was never used before: a copy that is put back twice must not have the same one twice.
+func newGeneration() string { return strconv.FormatInt(time.Now().UnixNano(), 36) }
+
+// epochOf names the life of the partition.
+func (p *partition) epochOf(info *jetstream.StreamInfo) string {
+	h := fnv.New64a()
+	folder := ""
+	if p.broker.host != nil && p.ns.Durable {
+		folder = p.broker.host.generation()
+	}
+	_, _ = fmt.Fprintf(h, "%d %d %d %s %s", info.Created.UnixNano(), p.id.Index, p.ns.Partitions, info.Config.Metadata[metaGeneration], folder)
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+// take notes what the server said, and tells the attachments of a new life.
+func (p *partition) take(info *jetstream.StreamInfo) push.Position {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	epoch := p.epochOf(info)
+	if p.epoch != epoch {
+		isFirst := p.epoch == ""
+		p.epoch, p.known, p.horizon = epoch, 0, horizon{}
+		if !isFirst {
+			p.window.reset()
+			for a := range p.holds {
+				a.trouble()
+			}
+		}
+	}
+	p.created = info.Created
+	p.known = max(p.known, info.State.LastSeq)
+	p.grown, _ = strconv.ParseUint(info.Config.Metadata[metaGrown], 10, 64)
+	p.floor, _ = strconv.ParseUint(info.Config.Metadata[metaFloor], 10, 64)
+	return push.Position{Epoch: p.epoch, Offset: p.known}
+}
+
+// attach attaches a follower.
+func (p *partition) attach(ctx context.Context, f broker.Follower) (*attachment, error) {
+	start, err := p.look(ctx)
+	if err != nil {
+		return nil, p.broker.closedOr(err)
+	}
+	a := newAttachment(p, f, start)
+	p.broker.mu.RLock()
+	defer p.broker.mu.RUnlock()
+	if p.broker.closed {
+		return nil, broker.ErrClosed
+	}
+	p.mu.Lock()
+	p.holds[a] = struct{}{}
+	p.mu.Unlock()
+	p.window.attach(a)
+	p.broker.running.Go(a.run)
+	return a, nil
+}
+
+// detachAll ends all attachments and does not wait for them.
+func (p *partition) detachAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for a := range p.holds {
+		a.cancel()
+	}
+}
+
+func (p *partition) forget(a *attachment) {
+	p.window.detach(a)
+	p.mu.Lock()
+	delete(p.holds, a)
+	p.mu.Unlock()
+}

@@ -1,0 +1,165 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	nats "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
+)
+
+// headerReserve is what a message may have around the bytes that a publication is counted by.
+const headerReserve = 64 << 10
+
+func (p *partition) publish(ctx context.Context, m *broker.Message, idempotencyKey string) (push.Position, error) {
+	if size, most := m.Size(), p.broker.opts.MaxPublication; size > most {
+		return push.Position{}, fmt.Errorf("%w: %d bytes, at most %d are allowed", broker.ErrTooLarge, size, most)
+	}
+	msg, err := p.encode(m, idempotencyKey)
+	if err != nil {
+		return push.Position{}, err
+	}
+	if size, most := int64(msg.Size()), p.broker.conn.MaxPayload(); most > 0 && size > most {
+		return push.Position{}, fmt.Errorf("%w: a message of %d bytes, the server takes %d", broker.ErrTooLarge, size, most)
+	}
+	if err := p.enter(ctx, msg.Subject); err != nil {
+		return push.Position{}, err
+	}
+	epoch := p.position().Epoch
+	future, err := p.broker.js.PublishMsgAsync(msg, jetstream.WithRetryAttempts(0))
+	if err != nil {
+		p.window.leave(msg.Subject)
+		return push.Position{}, p.notSent(err)
+	}
+	select {
+	case ack := <-future.Ok():
+		at := push.Position{Epoch: epoch, Offset: ack.Sequence}
+		p.acknowledged(m, msg.Subject, at, ack.Duplicate)
+		return at, nil
+	case err := <-future.Err():
+		p.window.leave(msg.Subject)
+		return push.Position{}, p.refused(err)
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-p.broker.ctx.Done():
+		err = broker.ErrClosed
+	}
+	p.abandon(m, epoch, future)
+	return push.Position{}, err
+}
+
+// abandon waits for the answer to a publication for which its publisher does not wait any more.
+func (p *partition) abandon(m *broker.Message, epoch string, future jetstream.PubAckFuture) {
+	p.broker.mu.RLock()
+	defer p.broker.mu.RUnlock()
+	if p.broker.closed {
+		return
+	}
+	p.broker.running.Go(func() {
+		select {
+		case ack := <-future.Ok():
+			p.acknowledged(m, future.Msg().Subject, push.Position{Epoch: epoch, Offset: ack.Sequence}, ack.Duplicate)
+		case <-future.Err():
+			p.window.leave(future.Msg().Subject)
+		case <-p.broker.ctx.Done():
+		}
+	})
+}
+
+// enter takes a place in the window, and waits for one.
+func (p *partition) enter(ctx context.Context, subject string) error {
+	wait := p.window.enter(subject)
+	if wait == nil {
+		return nil
+	}
+	timer := time.NewTimer(max(p.broker.opts.PublishWait, 0))
+	defer timer.Stop()
+	for ; wait != nil; wait = p.window.enter(subject) {
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.broker.ctx.Done():
+			return broker.ErrClosed
+		case <-timer.C:
+			return fmt.Errorf("%w: no room for %v", broker.ErrBusy, p.broker.opts.PublishWait)
+		}
+	}
+	return nil
+}
+
+// acknowledged notes that a publication is stored. A duplicate was stored before, and holds nobody up.
+func (p *partition) acknowledged(m *broker.Message, subject string, at push.Position, isDuplicate bool) {
+	if isDuplicate {
+		p.window.leave(subject)
+		return
+	}
+	p.learn(at)
+	var then func()
+	if m.Op == push.Clear && p.ns.Mode == push.Table {
+		then = func() { p.purge(m.Channel, at.Offset) }
+	}
+	p.window.acknowledged(subject, at.Offset, then)
+}
+
+// purge gives back the space of rows from before a clear. Nothing depends on it: they are not shown any more in any case.
+func (p *partition) purge(channel string, before uint64) {
+	p.broker.mu.RLock()
+	defer p.broker.mu.RUnlock()
+	if p.broker.closed {
+		return
+	}
+	p.broker.running.Go(func() {
+		ctx, cancel := p.broker.timed(p.broker.ctx)
+		defer cancel()
+		s, err := p.broker.js.Stream(ctx, p.stream)
+		if err == nil {
+			err = s.Purge(ctx, jetstream.WithPurgeSubject(filter(p.prefix, p.ns.Mode, channel)), jetstream.WithPurgeSequence(before))
+		}
+		if err != nil {
+			p.broker.opts.Logger.Debug("rows from before a clear were not deleted", "channel", channel, "error", err)
+		}
+	})
+}
+
+// notSent translates why a message was not even sent.
+func (p *partition) notSent(err error) error {
+	switch {
+	case errors.Is(err, nats.ErrConnectionClosed):
+		return broker.ErrClosed
+	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrDisconnected):
+		return fmt.Errorf("%w: no connection to %s", broker.ErrBusy, p.broker.where())
+	}
+	return fmt.Errorf("send to %s: %w", p.broker.where(), err)
+}
+
+// codeTooLarge is JetStream's code for a message that is larger than the stream allows.
+const codeTooLarge = 10054
+
+// refused translates an answer that is no acknowledgement. An answer of the server says that nothing was stored; without one nobody
+// knows.
+func (p *partition) refused(err error) error {
+	var api *jetstream.APIError
+	switch {
+	case p.broker.ctx.Err() != nil:
+		return broker.ErrClosed
+	case errors.Is(err, jetstream.ErrNoStreamResponse):
+		p.broker.wake()
+		return fmt.Errorf("%w: nobody at %s keeps the stream %s", broker.ErrBusy, p.broker.where(), p.stream)
+	case errors.As(err, &api) && api.ErrorCode == codeTooLarge:
+		return fmt.Errorf("%w: %s", broker.ErrTooLarge, api.Description)
+	case errors.As(err, &api):
+		p.broker.wake()
+		return fmt.Errorf("%w: %s refuses: %s", broker.ErrBusy, p.broker.where(), api.Description)
+	case errors.Is(err, nats.ErrDisconnected):
+		return fmt.Errorf("the connection to %s was lost before it answered: %w", p.broker.where(), err)
+	case errors.Is(err, jetstream.ErrAsyncPublishTimeout):
+		return fmt.Errorf("%s did not answer in time: %w", p.broker.where(), err)
+	}
+	return fmt.Errorf("%s: %w", p.broker.where(), err)
+}
