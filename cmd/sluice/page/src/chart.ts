@@ -7,6 +7,9 @@ const paintEvery = 100; // milliseconds
 // shortest is what is shown at least, in seconds: of a line that is shorter than the chosen time, all is shown.
 const shortest = 20;
 
+// priceSteps are the distances between two lines of the grid: none needs a third decimal.
+const priceSteps = [0.01, 0.1, 1, 10, 100, 1000].flatMap((v) => [v, 2 * v, 5 * v]);
+
 // The chart draws one line in the time that was chosen. It is painted at most ten times a second, and not while nobody looks.
 export class Chart {
   span = 300; // seconds
@@ -95,7 +98,7 @@ export class Chart {
         scales: { x: { time: true, auto: false }, y: { range: (_u, low, high) => padded(low, high) } },
         axes: [
           { ...axis, grid: { show: false }, size: 28, space: 80, values: timeLabels },
-          { ...axis, grid, side: 1, size: 60, space: 40, values: (_u, at) => at.map(formatPrice) },
+          { ...axis, grid, side: 1, size: 60, space: 40, incrs: priceSteps, values: (_u, at) => at.map(formatPrice) },
         ],
         series: [{}, { stroke: color("--accent"), width: 1.5, fill, points: { show: false }, spanGaps: false }],
         hooks: { drawAxes: [(u) => drawGaps(u, color("--gap"))] },

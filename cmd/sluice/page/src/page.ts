@@ -39,6 +39,7 @@ declare global {
       state(): State;
       symbol(): string;
       rows(): number;
+      gaps(): number; // small lines in view that are not whole
       points(): (Point | null)[]; // of the chart's line; null is a gap
       resumptions(): Resumption[]; // what became of the chart after each cut
       meters(): { latency: number | null; roundTrip: number | null; rate: number };
@@ -81,7 +82,7 @@ const feed = new Feed({
     table.begin(resumed, table.latest);
   },
   row(tick, live) {
-    meters.received();
+    if (live) meters.received();
     table.update(tick, live);
     chart.until(tick.time);
   },
@@ -223,6 +224,7 @@ window.sluice = {
   state: () => state,
   symbol: () => following?.symbol ?? "",
   rows: () => table.size,
+  gaps: () => table.gaps,
   points: () => following?.line.points() ?? [],
   resumptions: () => [...resumptions],
   meters: () => meters.read(),

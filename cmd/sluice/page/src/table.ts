@@ -59,10 +59,17 @@ export class Table {
     return this.rows.size;
   }
 
+  // gaps counts the visible small lines that are not whole.
+  get gaps(): number {
+    return [...this.rows.values()].filter((r) => r.visible && !r.trail.whole).length;
+  }
+
+  // latest is the time of the newest tick of all, in Unix milliseconds.
   get latest(): number {
     return this.newest;
   }
 
+  // first is the symbol at the top.
   get first(): string {
     return this.body.rows[0]?.dataset.symbol ?? "";
   }

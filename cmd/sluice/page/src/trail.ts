@@ -54,6 +54,10 @@ export class Trail {
     this.epoch = epoch;
   }
 
+  get whole(): boolean {
+    return this.gaps.length === 0 && this.epoch !== "";
+  }
+
   // oldest is the time of the first price that is known, in Unix milliseconds.
   get oldest(): number {
     return this.marks[0]?.time ?? Infinity;

@@ -1,0 +1,377 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// browserPatience bounds each step in the browser.
+const browserPatience = time.Minute
+
+// tab is an open page of a headless browser.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu       sync.Mutex
+	messages []string
+}
+
+// openTab starts a browser with an empty page. What the page writes to the console fails the test, but for the browser's own complaints
+// about a server that is not there, which some tests bring about.
+func openTab(t *testing.T, serverGoesAway bool) *tab {
+	t.Helper()
+	var path string
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Fatal("no Chromium is installed: run make deps")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox)
+	}
+	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, stop := chromedp.NewContext(allocator)
+	t.Cleanup(stopAllocator)
+	t.Cleanup(stop)
+	b := &tab{t: t, ctx: ctx}
+	messages := chromedp.Console(ctx)
+	if err := chromedp.Do(ctx); err != nil { // starts the browser, which lives as long as this context
+		t.Fatalf("start %s: %v", path, err)
+	}
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			if serverGoesAway && (m.Source == "network" || strings.HasPrefix(m.Text, "WebSocket connection to ")) {
+				continue
+			}
+			b.mu.Lock()
+			b.messages = append(b.messages, m.String())
+			b.mu.Unlock()
+		}
+	})
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil {
+			t.Errorf("the browser did not end: %v", err)
+		}
+		listening.Wait()
+		for _, m := range b.messages {
+			t.Errorf("the console says: %s", m)
+		}
+	})
+	return b
+}
+
+// do carries out steps.
+func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, browserPatience)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// eval returns the value of an expression.
+func eval[T any](b *tab, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, browserPatience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// await waits until an expression is true.
+func (b *tab) await(expression string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, browserPatience)
+	defer cancel()
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(browserPatience))); err != nil {
+		state := eval[string](b, `JSON.stringify([sluice.state(), sluice.symbol(), sluice.rows(), sluice.points().length, sluice.resumptions(), sluice.meters()])`)
+		b.t.Fatalf("%s does not come true: %v; the page is at %s", expression, err, state)
+	}
+}
+
+// look sets the size of the screen and the scheme of colours.
+func (b *tab) look(width, height int64, scheme string) {
+	b.t.Helper()
+	var size []chromedp.EmulateViewportOption
+	if width < 600 {
+		size = append(size, chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulatePortrait, chromedp.EmulateScale(2))
+	}
+	b.do(chromedp.EmulateViewport(width, height, size...))
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// picture keeps what the screen shows, for people to look at, when the test is run with -artifacts.
+func (b *tab) picture(name string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, browserPatience)
+	defer cancel()
+	shown, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(b.t.ArtifactDir(), name+".png"), shown, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// point is one tick in the chart, nil where the line has a gap.
+type point struct {
+	Time   int64
+	Price  float64
+	Offset uint64
+}
+
+func (b *tab) points() []*point {
+	b.t.Helper()
+	return eval[[]*point](b, "sluice.points()")
+}
+
+// resumption is what became of the chart after a cut.
+type resumption struct {
+	Recovered bool
+	Missed    int
+}
+
+// offsetsOf returns what the server has of a symbol, oldest first.
+func offsetsOf(p *process, symbol string) []uint64 {
+	p.t.Helper()
+	result := p.api("history", map[string]any{"channel": "ticks:" + symbol, "limit": -1})
+	var offsets []uint64
+	for _, entry := range result["publications"].([]any) {
+		offsets = append(offsets, uint64(entry.(map[string]any)["offset"].(float64)))
+	}
+	return offsets
+}
+
+// compare says what points lack of what the server has between the first and the last of them.
+func compare(t *testing.T, points []*point, server []uint64) {
+	t.Helper()
+	shown := map[uint64]bool{}
+	for _, p := range points {
+		if p == nil {
+			t.Error("the line has a gap")
+			continue
+		}
+		if shown[p.Offset] {
+			t.Errorf("the tick at %d is there twice", p.Offset)
+		}
+		shown[p.Offset] = true
+	}
+	if len(points) == 0 || len(server) == 0 {
+		t.Fatalf("%d points are shown, the server has %d", len(points), len(server))
+	}
+	first, last := points[0].Offset, points[len(points)-1].Offset
+	for _, offset := range server {
+		if offset >= first && offset <= last && !shown[offset] {
+			t.Errorf("the tick at %d is missing; the line goes from %d to %d", offset, first, last)
+		}
+	}
+}
+
+// TestPageAfterCut cuts the connection for as long as it takes the server to publish more. When the page is back, every tick is in
+// its chart.
+func TestPageAfterCut(t *testing.T) {
+	p := startNode(t, "--demo")
+	way := newWay(t, p.public)
+	b := openTab(t, true)
+	b.look(1280, 900, "dark")
+	b.do(chromedp.Navigate("http://" + way.listener.Addr().String() + "/"))
+	b.await("sluice.state() === 'live' && sluice.rows() === 50 && sluice.points().length > 3")
+	symbol := eval[string](b, "sluice.symbol()")
+	way.cut()
+	b.await("sluice.state() === 'reconnecting'")
+	before := b.points()
+	if code, _, stderr := runBinary(t, "sub", "ticks:"+symbol, "-n", "5", "-q", "--url=http://"+p.public); code != 0 {
+		t.Fatalf("waiting for more ticks: %s", stderr)
+	}
+	way.restore()
+	b.await("sluice.state() === 'live' && sluice.resumptions().length > 0")
+	if got := eval[[]resumption](b, "sluice.resumptions()"); len(got) != 1 || !got[0].Recovered || got[0].Missed < 5 {
+		t.Errorf("after the cut the page says %+v", got)
+	}
+	b.await(fmt.Sprintf("sluice.points().length > %d", len(before)+5))
+	b.await("sluice.gaps() === 0") // the small lines are whole too
+	b.picture("back")
+	compare(t, b.points(), offsetsOf(p, symbol))
+}
+
+// TestPageAfterRestart kills the server and starts another one in its place. The page goes on by itself. What a broker that does not
+// outlive the server has forgotten stays on the screen, and a gap says that there is more to it; a durable one fills in what was missed.
+func TestPageAfterRestart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args    []string
+		durable bool
+	}{
+		"memory": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := startNode(t, append(tc.args, "--demo")...)
+			b := openTab(t, true)
+			b.look(390, 844, "light")
+			b.do(chromedp.Navigate("http://" + p.public + "/"))
+			const change = "(window.first ??= document.querySelector('#rows').innerText) !== document.querySelector('#rows').innerText"
+			b.await("sluice.state() === 'live' && sluice.points().length > 3 && " + change)
+			p.kill()
+			b.await("sluice.state() === 'reconnecting' && document.querySelector('#state-text').innerText.startsWith('Reconnecting')")
+			before := b.points()
+			b.picture("gone")
+			p = startNode(t, append(tc.args, "--demo", "--listen", p.public)...)
+			b.await("sluice.state() === 'live' && sluice.resumptions().length > 0 && (window.first = null, true)")
+			b.await(change)
+			b.await(fmt.Sprintf("sluice.points().length > %d", len(before)+3))
+			b.picture("back")
+			if got := eval[[]resumption](b, "sluice.resumptions()"); len(got) != 1 || got[0].Recovered != tc.durable {
+				t.Errorf("after the restart the page says %+v", got)
+			}
+			after := b.points()
+			last := len(before) - 1
+			if *after[last] != *before[last] {
+				t.Errorf("the tick after which the server was gone is %+v, was %+v", after[last], before[last])
+			}
+			if !tc.durable {
+				if after[last+1] != nil {
+					t.Errorf("the line has no gap after %+v", before[last])
+				}
+				after = after[last+2:]
+			}
+			compare(t, after, offsetsOf(p, eval[string](b, "sluice.symbol()")))
+		})
+	}
+}
+
+// TestPageLooks uses the page on screens of several sizes, in both schemes of colours: nothing is cut off, rows are chosen by mouse and
+// keyboard. With go test -artifacts the pictures stay, for people to look at.
+func TestPageLooks(t *testing.T) {
+	p := startNode(t, "--demo")
+	b := openTab(t, false)
+	b.look(1280, 900, "light")
+	b.do(chromedp.Navigate("http://" + p.public + "/"))
+	b.await("sluice.state() === 'live' && sluice.rows() === 50 && sluice.meters().rate > 20 && sluice.meters().latency > 0")
+	b.do(chromedp.Click(chromedp.CSS("#rows tr:nth-child(3)")))
+	b.await("sluice.symbol() === 'BELKO' && document.querySelector('#symbol').innerText === 'BELKO' && location.hash === '#BELKO'")
+	b.do(chromedp.Focus(chromedp.CSS("#rows tr:nth-child(3) button")), chromedp.KeyEvent(kb.ArrowUp))
+	b.await("sluice.symbol() === 'ARDIN' && document.activeElement.innerText === 'ARDIN'")
+	b.do(chromedp.Click(chromedp.CSS("#rows tr:nth-child(1)")), chromedp.Click(chromedp.CSS("#spans button:first-child")))
+	b.await("sluice.points().length > 20")
+	for _, screen := range []struct{ width, height int64 }{{1280, 900}, {768, 1024}, {390, 844}, {360, 640}} {
+		for _, scheme := range []string{"light", "dark"} {
+			name := fmt.Sprintf("%dx%d-%s", screen.width, screen.height, scheme)
+			b.look(screen.width, screen.height, scheme)
+			b.await(fmt.Sprintf("innerWidth === %d", screen.width))
+			if got := eval[int64](b, "document.documentElement.scrollWidth"); got > screen.width {
+				t.Errorf("%s: the page is %d wide", name, got)
+			}
+			b.await("document.querySelector('#plot canvas')?.clientWidth <= document.querySelector('#plot').clientWidth")
+			b.picture(name)
+		}
+	}
+}
+
+// way carries connections to an address, until it is cut.
+type way struct {
+	listener net.Listener
+	to       string
+
+	mu    sync.Mutex
+	open  bool
+	conns map[net.Conn]bool
+	work  sync.WaitGroup
+}
+
+func newWay(t *testing.T, to string) *way {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &way{listener: l, to: to, open: true, conns: map[net.Conn]bool{}}
+	w.work.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			w.work.Go(func() { w.carry(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		w.cut()
+		w.work.Wait()
+	})
+	return w
+}
+
+// carry copies both ways until one side ends.
+func (w *way) carry(client net.Conn) {
+	server, err := net.Dial("tcp", w.to)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	w.mu.Lock()
+	if w.open {
+		w.conns[client], w.conns[server] = true, true
+	} else {
+		_, _ = client.Close(), server.Close()
+	}
+	w.mu.Unlock()
+	var copies sync.WaitGroup
+	for _, pair := range [][2]net.Conn{{client, server}, {server, client}} {
+		copies.Go(func() {
+			_, _ = io.Copy(pair[0], pair[1])
+			_, _ = client.Close(), server.Close()
+		})
+	}
+	copies.Wait()
+	w.mu.Lock()
+	delete(w.conns, client)
+	delete(w.conns, server)
+	w.mu.Unlock()
+}
+
+// cut ends all connections; new ones end at once until restore.
+func (w *way) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open = false
+	for c := range w.conns {
+		_ = c.Close()
+	}
+}
+
+func (w *way) restore() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open = true
+}
