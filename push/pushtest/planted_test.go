@@ -53,11 +53,20 @@ func TestPlantedBugs(t *testing.T) {
 
 // TestNoPlantedBug shows that it is the bugs that the checks complain about.
 func TestNoPlantedBug(t *testing.T) {
+	harnesses := map[string]func() pushtest.Harness{ // of the checks that need more than a broker
+		"restart":                   func() pushtest.Harness { return restartable(t, nil) },
+		"rows/outlive their age":    func() pushtest.Harness { return restartable(t, nil) },
+		"crash":                     func() pushtest.Harness { return crashable(t, nil) },
+		"older copy of the store":   func() pushtest.Harness { return rewindable(t, nil) },
+		"store lost while attached": func() pushtest.Harness { return newReplaceable(t, nil) },
+		"cut/publications":          func() pushtest.Harness { return cuttable(nil) },
+		"cut/services":              func() pushtest.Harness { return cuttable(nil) },
+	}
 	for _, name := range pushtest.CheckNames() {
 		h, _ := open()
 		h.Broker = &planted{Broker: h.Broker}
-		if name == "restart" {
-			h = restartable(t, nil)
+		if other := harnesses[name]; other != nil {
+			h = other()
 		}
 		if complaints := pushtest.Complaints(t.Context(), name, pushtest.Patience, h); len(complaints) > 0 {
 			t.Errorf("%q complains: %s", name, strings.Join(complaints, "\n"))

@@ -150,6 +150,9 @@ func checkRestart(s *suite) {
 	if again := s.keyed("s:2", "x", "key"); again != keyed {
 		s.Errorf("the key answers %v after a restart, want %v", again, keyed)
 	}
+	if other := s.keyed("s:3", "x", "key"); other.Offset <= head.Offset {
+		s.Errorf("the key of another channel answers %v after a restart, the head was %v", other, head)
+	}
 	if next := s.set("s:1", "", "next"); next.Offset <= head.Offset {
 		s.Errorf("published at %d after a restart, the head was %v", next.Offset, head)
 	}

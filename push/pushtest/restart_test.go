@@ -3,6 +3,8 @@ package pushtest_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,12 +75,91 @@ func TestPlantedRestart(t *testing.T) {
 			})(p)
 			return p
 		}},
+		{"channels of keys of idempotency", func(kept, empty broker.Broker) broker.Broker {
+			p := both(kept, empty)
+			publishing(func(c string, _ *push.Publication, o *broker.PublishOptions) string {
+				if o.IdempotencyKey != "" {
+					c = "s:2"
+				}
+				return c
+			})(p)
+			return p
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			complaints := pushtest.Complaints(t.Context(), "restart", 2*time.Second, restartable(t, tt.plant))
 			if len(complaints) == 0 {
 				t.Error("the check did not complain")
+			}
+		})
+	}
+}
+
+// crashable returns a harness with a broker that a crash makes useless, and whose data survives it. What plants, if it is set, spoils
+// the broker that comes back.
+func crashable(t *testing.T, plant func(*planted)) pushtest.Harness {
+	t.Helper()
+	h := restartable(t, nil)
+	kept := h.Broker
+	var isCrashed atomic.Bool
+	down := errors.New("the server is down")
+	h.Broker = &planted{Broker: kept, publish: func(ctx context.Context, c string, p push.Publication, o broker.PublishOptions) (push.Position, error) {
+		if isCrashed.Load() {
+			return push.Position{}, down
+		}
+		return kept.Publish(ctx, c, p, o)
+	}}
+	h.Reopen, h.Crash = nil, func() broker.Broker {
+		isCrashed.Store(true)
+		p := &planted{Broker: kept}
+		if plant != nil {
+			plant(p)
+		}
+		return p
+	}
+	return h
+}
+
+// TestPlantedCrash: the check of a crash finds a broker that forgets something by it.
+func TestPlantedCrash(t *testing.T) {
+	tests := []struct {
+		name  string
+		plant func(*planted)
+	}{
+		{"the newest", loading(func(found []push.Publication, _ *broker.History) []push.Publication {
+			return found[:len(found)*9/10]
+		})},
+		{"one in the middle", loading(func(found []push.Publication, _ *broker.History) []push.Publication {
+			return slices.DeleteFunc(found, func(p push.Publication) bool { return p.Offset == 20 })
+		})},
+		{"the epoch", func(p *planted) {
+			p.head = func(ctx context.Context, part broker.Partition) (push.Position, error) {
+				pos, err := p.Broker.Head(ctx, part)
+				pos.Epoch += "'"
+				return pos, err
+			}
+		}},
+		{"that it is there", loading(func(found []push.Publication, h *broker.History) []push.Publication {
+			if n := len(found); n > 2 {
+				again := found[n-1]
+				again.Offset = h.Head + 1
+				found = append(found, again)
+			}
+			return found
+		})},
+		{"keys of idempotency", publishing(func(c string, _ *push.Publication, o *broker.PublishOptions) string {
+			o.IdempotencyKey = ""
+			return c
+		})},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			complaints := pushtest.Complaints(t.Context(), "crash", 2*time.Second, crashable(t, tt.plant))
+			if len(complaints) == 0 {
+				t.Error("the check did not complain")
+			} else {
+				t.Log(complaints[0])
 			}
 		})
 	}

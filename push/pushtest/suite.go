@@ -32,7 +32,7 @@ type Harness struct {
 	// acknowledged until then is in the copy. Nil, like Rewind, when the store cannot be copied.
 	Snapshot func()
 	// Rewind returns another broker on the copy that Snapshot made, put in the place of the store, which is older than what clients
-	// know of it; it is called after Close.
+	// know of it; it is called after Close. From then on that is the store, which Reopen speaks of.
 	Rewind func() broker.Broker
 	// Cut breaks every connection between the broker and its server, which keeps running; the broker connects again by itself. It is
 	// called while anything may be under way, from one goroutine, and again as soon as it has returned. Nil when there is no connection.
@@ -102,6 +102,11 @@ var checks = []check{
 	{"positions", nil, checkPositions},
 	{"restart", func(h Harness) bool { return h.Reopen != nil }, checkRestart},
 	{"lost store", func(h Harness) bool { return h.Recreate != nil }, checkLostStore},
+	{"crash", func(h Harness) bool { return h.Crash != nil }, checkCrash},
+	{"older copy of the store", func(h Harness) bool { return h.Snapshot != nil && h.Rewind != nil }, checkRewind},
+	{"store lost while attached", func(h Harness) bool { return h.Replace != nil }, checkReplace},
+	{"cut/publications", cuts, checkCut},
+	{"cut/services", cuts, checkCutServices},
 	{"names", nil, checkNames},
 	{"round trip", nil, checkRoundTrip},
 	{"too large", func(h Harness) bool { return h.MaxPublication > 0 }, checkTooLarge},
