@@ -27,6 +27,9 @@ type Config struct {
 	Listen string `yaml:"listen"`
 	// Internal is the address for operators: health, metrics, profiles. Empty: none.
 	Internal string `yaml:"internal"`
+	// Data is the folder in which the node keeps what has to outlive it: with an embedded broker, the publications. It is made if it
+	// does not exist; nodes do not share one.
+	Data string `yaml:"data"`
 	// Role is what the node does; this release has only [RoleAll].
 	Role string `yaml:"role"`
 	// Broker is the message queue behind the node.
@@ -52,13 +55,28 @@ type Config struct {
 // RoleAll is the role of a node that is a hub and serves clients.
 const RoleAll = "all"
 
-// BrokerMemory is the kind of the broker that lives in the process and keeps nothing beyond it.
-const BrokerMemory = "memory"
+// The kinds of brokers.
+const (
+	BrokerMemory = "memory" // in the process; keeps nothing beyond it
+	BrokerNATS   = "nats"   // NATS JetStream, embedded in the process or external
+)
 
 // Broker names the message queue.
 type Broker struct {
-	// Kind of the broker; this release has only [BrokerMemory].
+	// Kind of the broker: [BrokerNATS] or [BrokerMemory].
 	Kind string `yaml:"kind"`
+	// URL of an external NATS server, or of several with commas between; empty: one is embedded.
+	URL string `yaml:"url"`
+	// Credentials is a file with a JWT and a key for the external server, or empty.
+	Credentials string `yaml:"credentials"`
+	// Replicas is how many servers of an external cluster keep what is durable: 1, 3 or 5. It counts when a namespace is first used.
+	Replicas int `yaml:"replicas"`
+	// Listen is a loopback address on which NATS clients reach the embedded server, or empty.
+	Listen string `yaml:"listen"`
+	// Sync is how often the embedded server makes the disk keep what it acknowledged.
+	Sync Sync `yaml:"sync"`
+	// MaxStore is how much of the disk the embedded server may use; 0 is what is free when it starts, less a reserve.
+	MaxStore Bytes `yaml:"max_store"`
 }
 
 // Auth is how clients are authenticated.
@@ -125,8 +143,8 @@ type Namespace struct {
 	Mode push.Mode `yaml:"mode"`
 	// History bounds what a channel keeps.
 	History History `yaml:"history"`
-	// Durable asks for publications that survive the process. The memory broker cannot do that: leave it out.
-	Durable bool `yaml:"durable"`
+	// Durable says whether publications survive the process. The memory broker cannot do that.
+	Durable Durability `yaml:"durable"`
 	// Allow says who may do what.
 	Allow Allow `yaml:"allow"`
 }
@@ -177,8 +195,9 @@ func Default() *Config {
 	return &Config{
 		Listen:   ":8000",
 		Internal: "127.0.0.1:9000",
+		Data:     "./data",
 		Role:     RoleAll,
-		Broker:   Broker{Kind: BrokerMemory},
+		Broker:   Broker{Kind: BrokerNATS, Replicas: 1, Sync: Sync(2 * time.Minute)},
 		Limits: Limits{
 			MessageBytes:            64 << 10,
 			SendBuffer:              64 << 10,
@@ -191,7 +210,7 @@ func Default() *Config {
 }
 
 // DefaultNamespace returns the namespace of that name with everything else as it is when nothing is said: stream mode, the last
-// 100 publications of five minutes, users subscribe and read, the HTTP API publishes and reads.
+// 100 publications of five minutes, durable where the broker can do that; users subscribe and read, the HTTP API publishes and reads.
 func DefaultNamespace(name string) Namespace {
 	return Namespace{
 		Name:    name,

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,7 +86,8 @@ const full = `
 listen: "127.0.0.1:8100"
 internal: ""
 role: all
-broker: {kind: memory}
+data: /var/lib/sluice
+broker: {kind: nats, url: "nats://a:4222, tls://b:4222", credentials: /etc/creds, replicas: 3, sync: always, max_store: 1GiB}
 auth: {anonymous: true}
 api:
   keys:
@@ -125,9 +127,13 @@ func TestLoadFile(t *testing.T) {
 	minute := config.Duration(time.Minute)
 	want := &config.Config{
 		Listen: "127.0.0.1:8100",
+		Data:   "/var/lib/sluice",
 		Role:   config.RoleAll,
-		Broker: config.Broker{Kind: config.BrokerMemory},
-		Auth:   config.Auth{Anonymous: true},
+		Broker: config.Broker{
+			Kind: config.BrokerNATS, URL: "nats://a:4222, tls://b:4222", Credentials: "/etc/creds", Replicas: 3,
+			Sync: config.SyncAlways, MaxStore: 1 << 30,
+		},
+		Auth: config.Auth{Anonymous: true},
 		API: config.API{Keys: []config.APIKey{{
 			Name: "backend", Hash: hash,
 			Scopes: []config.Scope{config.ScopePublish, config.ScopeRead, config.ScopeControl},
@@ -137,6 +143,7 @@ func TestLoadFile(t *testing.T) {
 		Namespaces: []config.Namespace{{
 			Name: "quotes", Mode: push.Table,
 			History: config.History{Age: 90 * minute, Bytes: 16 << 20},
+			Durable: config.NotDurable,
 			Allow: config.Allow{
 				Subscribe: []config.Caller{config.CallerAnonymous, config.CallerUser},
 				Publish:   []config.Caller{},
@@ -167,7 +174,7 @@ func TestPrecedence(t *testing.T) {
 	file := "listen: :1001\ninternal: :1002\nlinger: 3s\nnamespaces: [{name: a}, {name: b}]\n"
 	env := []string{
 		"SLUICE_INTERNAL=:2002", "SLUICE_LINGER=4s", "SLUICE_NAMESPACES=[{name: c, mode: value}]", "SLUICE_LISTEN=",
-		"HOME=/", "SLUICE_DATA=x", "SLUICE_API_KEY=x", "SLUICE_URL=x",
+		"HOME=/", "SLUICE_API_KEY=x", "SLUICE_URL=x",
 	}
 	c, err := config.Parse("f", []byte(file), env, map[string]string{"linger": "5s", "limits.message_bytes": "1KiB"})
 	if err != nil {
@@ -191,8 +198,9 @@ var samples = map[string]string{
 	"ping.interval": "60s", "ping.timeout": "3s", "namespaces": "[{name: x}]",
 	"origins":  `["https://example.org"]`,
 	"api.keys": `[{name: x, hash: "` + config.HashKey("k") + `", scopes: [read]}]`,
-	// These have one valid value only; a wrong one must be refused, which shows that the variable is read.
-	"role": "hub", "broker.kind": "kafka",
+	"data":     "/x", "broker.url": "nats://h:1", "broker.listen": "127.0.0.1:1", "broker.sync": "always", "broker.max_store": "1GiB",
+	// These have no other value that is valid alone; a wrong one must be refused, which shows that the variable is read.
+	"role": "hub", "broker.kind": "kafka", "broker.replicas": "2", "broker.credentials": "x",
 }
 
 // Every key can be set by its variable and by a flag; a key that is added without a sample fails here.
@@ -210,7 +218,7 @@ func TestEveryKeyHasVariableAndFlag(t *testing.T) {
 			name := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 			fromEnv, errEnv := config.Parse("", nil, []string{name + "=" + value}, nil)
 			fromFlag, errFlag := config.Parse("", nil, nil, map[string]string{key: value})
-			if key == "role" || key == "broker.kind" {
+			if slices.Contains([]string{"role", "broker.kind", "broker.replicas", "broker.credentials"}, key) {
 				if errEnv == nil || errFlag == nil || !strings.Contains(errEnv.Error(), "in "+name) {
 					t.Errorf("errors = %v, %v: want both to refuse %s", errEnv, errFlag, value)
 				}

@@ -201,7 +201,7 @@ func (d *decoder) scalar(key string, n ast.Node, v reflect.Value) {
 	case *ast.IntegerNode:
 		accepted = v.CanInt()
 	case *ast.BoolNode:
-		accepted = v.Kind() == reflect.Bool
+		accepted = v.Kind() == reflect.Bool || v.Type() == reflect.TypeFor[Durability]()
 	}
 	switch {
 	case v.Kind() == reflect.Bool:

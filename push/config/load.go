@@ -59,8 +59,8 @@ func Parse(name string, text []byte, environ []string, overrides map[string]stri
 // envPrefix begins the names of all variables.
 const envPrefix = "SLUICE_"
 
-// otherVariables belong to commands and tests, not to the configuration.
-var otherVariables = [...]string{"SLUICE_API_KEY", "SLUICE_DATA", "SLUICE_URL"}
+// otherVariables belong to commands, not to the configuration.
+var otherVariables = [...]string{"SLUICE_API_KEY", "SLUICE_URL"}
 
 // envName returns the variable of a key.
 func envName(key string) string {

@@ -40,6 +40,67 @@ func (d Duration) String() string {
 	return s
 }
 
+// Sync is how often the disk is made to keep what was written: a [Duration], or [SyncAlways].
+type Sync time.Duration
+
+// SyncAlways is written "always": the disk keeps a publication before it is acknowledged.
+const SyncAlways Sync = -1
+
+// UnmarshalText accepts a duration and "always".
+func (s *Sync) UnmarshalText(text []byte) error {
+	if string(text) == "always" {
+		*s = SyncAlways
+		return nil
+	}
+	var d Duration
+	if err := d.UnmarshalText(text); err != nil {
+		return fmt.Errorf("%s is neither always nor a duration (like 10s, 2m)", quote(string(text)))
+	}
+	*s = Sync(d)
+	return nil
+}
+
+// MarshalText returns the text that UnmarshalText accepts.
+func (s Sync) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// String returns "always" or the duration.
+func (s Sync) String() string {
+	if s == SyncAlways {
+		return "always"
+	}
+	return Duration(s).String()
+}
+
+// Durability says whether something survives the process: true, false, or auto, which is what the broker can do.
+type Durability uint8
+
+// The durabilities.
+const (
+	DurableIfPossible Durability = iota
+	Durable
+	NotDurable
+)
+
+// UnmarshalText accepts true, false and auto.
+func (d *Durability) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "auto":
+		*d = DurableIfPossible
+	case "true":
+		*d = Durable
+	case "false":
+		*d = NotDurable
+	default:
+		return fmt.Errorf("%s is not true, false or auto", quote(string(text)))
+	}
+	return nil
+}
+
+// With decides for a broker, by its kind.
+func (d Durability) With(kind string) bool {
+	return d == Durable || d == DurableIfPossible && kind != BrokerMemory
+}
+
 // Bytes is an amount of memory or data, written as a plain number or with a unit: B, KiB, MiB, GiB (powers of 1024) or kB, KB,
 // MB, GB (powers of 1000).
 type Bytes int64

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-push/sluice/push"
@@ -30,15 +31,62 @@ func (c *Config) check(r *report) {
 	if c.Role != RoleAll {
 		r.invalid("role", "%s is not a role of this release (only %s is)", quote(c.Role), RoleAll)
 	}
-	if c.Broker.Kind != BrokerMemory {
-		r.invalid("broker.kind", "%s is not a broker of this release (only %s is)", quote(c.Broker.Kind), BrokerMemory)
-	}
+	c.Broker.check(r, c.Data)
 	c.API.check(r)
 	checkOrigins(r, c.Origins)
 	c.Limits.check(r)
 	checkRange(r, "linger", c.Linger, 0, Duration(24*time.Hour))
 	c.Ping.check(r)
 	c.checkNamespaces(r)
+}
+
+func (b Broker) check(r *report, data string) {
+	if b.Kind != BrokerMemory && b.Kind != BrokerNATS {
+		r.invalid("broker.kind", "%s is not a broker of this release (%s and %s are)", quote(b.Kind), BrokerNATS, BrokerMemory)
+		return
+	}
+	isNATS, isEmbedded := b.Kind == BrokerNATS, b.Kind == BrokerNATS && b.URL == ""
+	if isEmbedded && data == "" {
+		r.invalid("data", "the embedded broker needs a folder")
+	}
+	if b.URL != "" {
+		b.checkURL(r, isNATS)
+	}
+	if b.Credentials != "" && b.URL == "" {
+		r.invalid("broker.credentials", "they are for an external server: broker.url is empty")
+	}
+	if b.Replicas != 1 && b.Replicas != 3 && b.Replicas != 5 {
+		r.invalid("broker.replicas", "%d is not 1, 3 or 5", b.Replicas)
+	} else if b.Replicas > 1 && b.URL == "" {
+		r.invalid("broker.replicas", "more than one needs an external cluster: broker.url is empty")
+	}
+	if b.Listen != "" {
+		checkAddress(r, "broker.listen", b.Listen)
+		host, _, _ := net.SplitHostPort(b.Listen)
+		if ip := net.ParseIP(host); !isEmbedded {
+			r.invalid("broker.listen", "only an embedded server listens")
+		} else if host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			r.invalid("broker.listen", "%s is not a loopback address, and whoever reaches it may publish anything: run an external server instead", quote(b.Listen))
+		}
+	}
+	if b.Sync != SyncAlways && (b.Sync < Sync(time.Millisecond) || b.Sync > Sync(time.Hour)) {
+		r.invalid("broker.sync", "%v is out of range (1ms to 1h, or always)", b.Sync)
+	}
+	checkRange(r, "broker.max_store", b.MaxStore, 0, 1<<50)
+}
+
+func (b Broker) checkURL(r *report, isNATS bool) {
+	if !isNATS {
+		r.invalid("broker.url", "a broker in memory has no address")
+		return
+	}
+	for text := range strings.SplitSeq(b.URL, ",") {
+		u, err := url.Parse(strings.TrimSpace(text))
+		if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			r.invalid("broker.url", "there is an address in it that is not one of a NATS server (nats://host:4222, tls://host:4222)")
+			return
+		}
+	}
 }
 
 func checkAddress(r *report, key, address string) {
@@ -151,7 +199,7 @@ func (c *Config) checkNamespaces(r *report) {
 		if n.Mode > push.Table {
 			r.invalid(key+".mode", "unknown mode (use stream, value or table)")
 		}
-		if n.Durable && c.Broker.Kind == BrokerMemory {
+		if n.Durable == Durable && c.Broker.Kind == BrokerMemory {
 			r.invalid(key+".durable", "the memory broker keeps nothing beyond the process (leave durable out, or say false)")
 		}
 		n.History.check(r, key+".history", n.Mode)
