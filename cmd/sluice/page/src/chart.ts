@@ -62,9 +62,9 @@ export class Chart {
 
   // data is the line, and its last price up to now.
   private data(end: number): uPlot.AlignedData {
-    const { times, prices } = this.line!;
+    const { times, prices, interrupted } = this.line!;
     const last = prices.at(-1);
-    if (last == null || times.at(-1)! >= end) return [times, prices];
+    if (last == null || interrupted || times.at(-1)! >= end) return [times, prices];
     return [[...times, end], [...prices, last]];
   }
 
@@ -97,7 +97,7 @@ export class Chart {
         cursor: { y: false, drag: { x: false, y: false, setScale: false }, points: { size: 8, width: 2 } },
         scales: { x: { time: true, auto: false }, y: { range: (_u, low, high) => padded(low, high) } },
         axes: [
-          { ...axis, grid: { show: false }, size: 28, space: 80, values: timeLabels },
+          { ...axis, grid: { show: false }, size: 28, space: 66, values: timeLabels },
           { ...axis, grid, side: 1, size: 60, space: 40, incrs: priceSteps, values: (_u, at) => at.map(formatPrice) },
         ],
         series: [{}, { stroke: color("--accent"), width: 1.5, fill, points: { show: false }, spanGaps: false }],

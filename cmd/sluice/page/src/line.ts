@@ -21,6 +21,11 @@ export class Line {
     return this.offsets.at(-1) ?? 0;
   }
 
+  // interrupted says that nothing is known of what follows the newest point.
+  get interrupted(): boolean {
+    return this.broken;
+  }
+
   // append adds a point, unless it is there already.
   append(p: Point): void {
     if (!this.broken && p.offset <= this.last) return;

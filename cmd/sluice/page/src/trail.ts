@@ -83,8 +83,9 @@ export class Trail {
       before = m;
     }
     if (before) {
-      if (run.length === 0) run.push({ time: start, price: before.price });
-      run.push({ time: now, price: before.price });
+      const end = Math.min(now, gapBetween(before.time, now)?.from ?? now);
+      if (run.length === 0 && end > start) run.push({ time: start, price: before.price });
+      if (end > start) run.push({ time: end, price: before.price });
     }
     if (run.length > 0) runs.push(run);
     return runs;
