@@ -152,6 +152,11 @@ func (b *Broker) where() string {
 	return strings.Join(out, ",")
 }
 
+// connections says which connections there are.
+func (b *Broker) connections() sureness {
+	return sureness{publish: b.conn.Stats().Reconnects, read: b.reads.Stats().Reconnects}
+}
+
 // isBack wakes who waits for the server.
 func (b *Broker) isBack() {
 	b.mu.Lock()
@@ -295,12 +300,28 @@ func (b *Broker) Head(ctx context.Context, p broker.Partition) (push.Position, e
 	return push.Position{}, fmt.Errorf("nats: head: %w", b.closedOr(err))
 }
 
-// closedOr returns err, or ErrClosed when that is why.
+// closedOr returns err, or ErrClosed when that is why, or ErrBusy when nothing was asked for lack of a connection.
 func (b *Broker) closedOr(err error) error {
 	if b.ctx.Err() != nil && !errors.Is(err, broker.ErrClosed) {
 		return broker.ErrClosed
 	}
+	if isUnconnected(err) {
+		return fmt.Errorf("%w: no connection to %s", broker.ErrBusy, b.where())
+	}
 	return err
+}
+
+// isUnconnected reports whether an error says that a request was not sent for lack of a connection.
+func isUnconnected(err error) bool {
+	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionReconnecting)
+}
+
+// forReads returns the connection to load through.
+func (b *Broker) forReads() *nats.Conn {
+	if !b.reads.IsConnected() && b.conn.IsConnected() { // which was faster to connect again
+		return b.conn
+	}
+	return b.reads
 }
 
 // Close ends attachments and listeners, waits for them, and shuts the embedded server down: then the data folder is marked as

@@ -2,31 +2,39 @@ package nats_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/nats"
 	"github.com/sluice-push/sluice/push/pushtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // maxPublication is what brokers of tests take.
 const maxPublication = 1 << 20
 
 // embedded opens a broker with a server of its own in a folder.
-func embedded(t *testing.T, dir string) broker.Broker {
+func embedded(t *testing.T, dir string) *nats.Broker {
 	t.Helper()
 	return open(t, &nats.Options{Dir: dir})
 }
 
+// external opens a broker on a stand-alone server.
+func external(t *testing.T, p *process) *nats.Broker {
+	t.Helper()
+	return open(t, &nats.Options{URL: p.url()})
+}
+
 func open(t *testing.T, o *nats.Options) *nats.Broker {
 	t.Helper()
-	o.MaxPublication = maxPublication
-	o.PublishWait = 50 * time.Millisecond
+	if o.MaxPublication == 0 {
+		o.MaxPublication = maxPublication
+	}
+	if o.PublishWait == 0 {
+		o.PublishWait = 50 * time.Millisecond
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), pushtest.Patience)
 	defer cancel()
 	b, err := nats.New(ctx, o)
@@ -38,14 +46,67 @@ func open(t *testing.T, o *nats.Options) *nats.Broker {
 
 // TestEmbedded: the embedded server does what a broker has to do.
 func TestEmbedded(t *testing.T) {
+	t.Parallel()
 	pushtest.RunBroker(t, func(t *testing.T) pushtest.Harness {
-		dir := t.TempDir()
+		dir, copied := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "copy")
 		return pushtest.Harness{
 			Broker:         embedded(t, dir),
 			Durable:        true,
 			MaxPublication: maxPublication,
 			Reopen:         func() broker.Broker { return embedded(t, dir) },
 			Recreate:       func() broker.Broker { return embedded(t, t.TempDir()) },
+			Snapshot:       func() { copyFolder(t, dir, copied) },
+			Rewind: func() broker.Broker {
+				removeAll(t, dir)
+				copyFolder(t, copied, dir)
+				return embedded(t, dir)
+			},
 		}
 	})
+}
+
+// TestExternal: with a server in another process it is the same, whatever happens to that and to the connection. That an external
+// store was replaced by an older copy while no broker was connected cannot be known.
+func TestExternal(t *testing.T) {
+	t.Parallel()
+	pushtest.RunBroker(t, func(t *testing.T) pushtest.Harness {
+		p := startProcess(t, "")
+		lose := func() {
+			p.kill()
+			removeAll(t, p.store)
+			p.start()
+		}
+		return pushtest.Harness{
+			Broker:         external(t, p),
+			Durable:        true,
+			MaxPublication: maxPublication,
+			Reopen:         func() broker.Broker { return external(t, p) },
+			Recreate: func() broker.Broker {
+				lose()
+				return external(t, p)
+			},
+			Cut:     p.proxy.cut,
+			Replace: lose,
+			Crash: func() broker.Broker {
+				p.kill()
+				p.start()
+				return external(t, p)
+			},
+		}
+	})
+}
+
+// copyFolder copies a folder as cp -a does.
+func copyFolder(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func removeAll(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -119,7 +119,7 @@ func (b *Broker) Tell(ctx context.Context, node string, payload []byte) error {
 		return fmt.Errorf("nats: tell: %w: %d bytes, the server takes %d", broker.ErrTooLarge, len(payload), b.conn.MaxPayload())
 	case errors.Is(err, nats.ErrConnectionClosed):
 		return fmt.Errorf("nats: tell: %w", broker.ErrClosed)
-	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionReconnecting):
+	case isUnconnected(err):
 		return fmt.Errorf("nats: tell: %w: no connection to %s", broker.ErrBusy, b.where())
 	}
 	return fmt.Errorf("nats: tell: %w", err)

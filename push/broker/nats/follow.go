@@ -125,7 +125,10 @@ func (a *attachment) consume() error {
 	p := a.partition
 	in := newIntake()
 	inbox := p.broker.reads.NewInbox()
-	back := p.broker.whenBack()
+	back, before := p.broker.whenBack(), p.view()
+	if before.Epoch != a.epoch {
+		return errWrong
+	}
 	sub, err := subscribe(p.broker.reads, inbox, in.add)
 	if err != nil {
 		return err
@@ -140,6 +143,11 @@ func (a *attachment) consume() error {
 		return err
 	}
 	defer a.dropConsumer(name)
+	if err := p.confirm(a.ctx, before, p.broker.connections(), 0); errors.Is(err, errNewLife) {
+		return errWrong
+	} else if err != nil {
+		return err
+	}
 	a.received = 0
 	quiet := time.NewTimer(silence)
 	defer quiet.Stop()

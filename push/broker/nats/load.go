@@ -30,21 +30,22 @@ func (b *Broker) load(ctx context.Context, channel string, visit func(push.Publi
 		return broker.History{}, err
 	}
 	// What is too old is found out first: it can only be too little then, by less than the store keeps things longer.
+	before := p.view()
 	tooOld, err := p.tooOld(ctx)
 	if err != nil {
 		return broker.History{}, err
 	}
-	at := p.position()
+	known := p.position().Offset
 	found, err := p.read(ctx, channel)
+	if err == nil {
+		err = p.confirm(ctx, before, b.connections(), 0)
+	}
 	if err != nil {
 		return broker.History{}, err
 	}
 	p.mu.Lock()
-	epoch, k := p.epoch, keep{mode: p.ns.Mode, history: p.history, tooOld: tooOld, grown: p.grown, floor: p.floor}
+	k := keep{mode: p.ns.Mode, history: p.history, tooOld: tooOld, grown: p.grown, floor: p.floor}
 	p.mu.Unlock()
-	if epoch != at.Epoch {
-		return broker.History{}, fmt.Errorf("a new life began meanwhile: %w", broker.ErrBusy)
-	}
 	kept, floor := k.arrange(found)
 	for i := range kept {
 		if err := ctx.Err(); err != nil {
@@ -54,7 +55,7 @@ func (b *Broker) load(ctx context.Context, channel string, visit func(push.Publi
 			return broker.History{}, err
 		}
 	}
-	return broker.History{Epoch: epoch, Floor: floor, Head: max(at.Offset, found.last, floor)}, nil
+	return broker.History{Epoch: before.Epoch, Floor: floor, Head: max(known, found.last, floor)}, nil
 }
 
 // getRequest is JetStream's request for a batch of a subject's messages.
@@ -74,24 +75,27 @@ func (b *Broker) get(ctx context.Context, stream string, r getRequest, visit fun
 	if err != nil {
 		return 0, err
 	}
-	in := newIntake()
-	inbox := b.reads.NewInbox()
+	back := b.whenBack()
+	in, conn := newIntake(), b.forReads()
+	inbox := conn.NewInbox()
 	var gone sync.WaitGroup
 	defer gone.Wait()
-	sub, err := subscribe(b.reads, inbox, in.add)
+	sub, err := subscribe(conn, inbox, in.add)
 	if err != nil {
 		return 0, err
 	}
 	gone.Add(1)
 	sub.SetClosedHandler(func(string) { gone.Done() })
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := b.reads.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, body); err != nil {
+	if err := conn.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, body); err != nil {
 		return 0, err
 	}
 	var msgs []*nats.Msg
 	for {
 		select {
 		case <-in.wake:
+		case <-back: // the answer may have been lost with a connection
+			return 0, fmt.Errorf("%w: the connection to %s was lost meanwhile", broker.ErrBusy, b.where())
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		case <-b.ctx.Done():

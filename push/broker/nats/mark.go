@@ -173,4 +173,4 @@ func (m *mark) note(heads map[string]head) error {
 }
 
 // close marks the folder as complete and lets go of it.
-func (m *mark) close() error { return errors.Join(m.write(true), m.lock.Close()) }
+func (m *mark) close() error { return errors.Join(m.write(true), unlockFile(m.lock), m.lock.Close()) }

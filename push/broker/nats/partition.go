@@ -31,10 +31,17 @@ type partition struct {
 	epoch   string
 	created time.Time // the stream
 	known   uint64    // an offset that is in the store, and with it all that this process was told of
-	grown   uint64    // see metaGrown
-	floor   uint64    // see metaFloor
+	sure    sureness
+	grown   uint64 // see metaGrown
+	floor   uint64 // see metaFloor
 	horizon horizon
 	holds   map[*attachment]struct{}
+}
+
+// sureness is on what connection the epoch was last seen to be that of the stream. Through another one another stream may answer.
+type sureness struct {
+	publish, read uint64 // how often each connection had been made anew
+	making        bool   // the stream was gone, and its successor may be there already
 }
 
 // horizon is how old publications are, by the clock of the server.
@@ -91,7 +98,13 @@ func (p *partition) learn(at push.Position) {
 func (p *partition) look(ctx context.Context) (push.Position, error) {
 	p.looking.Lock()
 	defer p.looking.Unlock()
+	return p.lookHeld(ctx)
+}
+
+// lookHeld is look for a caller that holds the lock of looking.
+func (p *partition) lookHeld(ctx context.Context) (push.Position, error) {
 	before := p.position() // what the server says afterwards cannot be less
+	sure := p.broker.connections()
 	info, err := p.inspect(ctx)
 	if err != nil {
 		return push.Position{}, err
@@ -102,8 +115,51 @@ func (p *partition) look(ctx context.Context) (push.Position, error) {
 			return push.Position{}, err
 		}
 	}
-	return p.take(info), nil
+	return p.take(info, sure), nil
 }
+
+// view is what was known before something was asked of the server.
+type view struct {
+	push.Position
+	sure sureness
+}
+
+func (p *partition) view() view {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return view{push.Position{Epoch: p.epoch, Offset: p.known}, p.sure}
+}
+
+// confirm makes sure that what the server answered belongs to the epoch of a view from before it was asked; asked are the connections
+// right after that. offset is the one that was given to something new then, or 0.
+func (p *partition) confirm(ctx context.Context, before view, asked sureness, offset uint64) error {
+	if isSure, err := p.isStill(before, asked, offset); isSure || err != nil {
+		return err
+	}
+	p.looking.Lock()
+	defer p.looking.Unlock()
+	if _, err := p.isStill(before, asked, offset); err != nil { // somebody else has looked
+		return err
+	}
+	if _, err := p.lookHeld(ctx); err != nil {
+		return err
+	}
+	_, err := p.isStill(before, asked, offset)
+	return err
+}
+
+// isStill reports whether there is no doubt that an answer belongs to the epoch of before. It fails when that has ended.
+func (p *partition) isStill(before view, asked sureness, offset uint64) (isSure bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.epoch != before.Epoch {
+		return false, errNewLife
+	}
+	return before.sure == asked && !p.sure.making && (offset == 0 || offset > before.Offset), nil
+}
+
+// errNewLife is why something cannot be said to have happened.
+var errNewLife = errors.New("a new life of the partition began meanwhile")
 
 // inspect asks for the stream, and makes it when it is not there any more.
 func (p *partition) inspect(ctx context.Context) (*jetstream.StreamInfo, error) {
@@ -111,6 +167,9 @@ func (p *partition) inspect(ctx context.Context) (*jetstream.StreamInfo, error) 
 	defer cancel()
 	s, err := p.broker.js.Stream(timed, p.stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		p.mu.Lock()
+		p.sure.making = true
+		p.mu.Unlock()
 		s, err = p.broker.js.CreateStream(timed, p.config())
 	}
 	if err != nil {
@@ -181,15 +240,16 @@ func (p *partition) epochOf(info *jetstream.StreamInfo) string {
 }
 
 // take notes what the server said, and tells the attachments of a new life.
-func (p *partition) take(info *jetstream.StreamInfo) push.Position {
+func (p *partition) take(info *jetstream.StreamInfo, sure sureness) push.Position {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.sure = sure
 	epoch := p.epochOf(info)
 	if p.epoch != epoch {
 		isFirst := p.epoch == ""
 		p.epoch, p.known, p.horizon = epoch, 0, horizon{}
+		p.window.reset(epoch)
 		if !isFirst {
-			p.window.reset()
 			for a := range p.holds {
 				a.trouble()
 			}

@@ -30,17 +30,22 @@ func (p *partition) publish(ctx context.Context, m *broker.Message, idempotencyK
 	if err := p.enter(ctx, msg.Subject); err != nil {
 		return push.Position{}, err
 	}
-	epoch := p.position().Epoch
+	before := p.view()
 	future, err := p.broker.js.PublishMsgAsync(msg, jetstream.WithRetryAttempts(0))
 	if err != nil {
 		p.window.leave(msg.Subject)
 		return push.Position{}, p.notSent(err)
 	}
+	asked := p.broker.connections()
 	select {
 	case ack := <-future.Ok():
-		at := push.Position{Epoch: epoch, Offset: ack.Sequence}
+		at := push.Position{Epoch: before.Epoch, Offset: ack.Sequence}
 		p.acknowledged(m, msg.Subject, at, ack.Duplicate)
-		return at, nil
+		offset := at.Offset
+		if ack.Duplicate {
+			offset = 0
+		}
+		return at, p.confirm(ctx, before, asked, offset)
 	case err := <-future.Err():
 		p.window.leave(msg.Subject)
 		return push.Position{}, p.refused(err)
@@ -49,7 +54,7 @@ func (p *partition) publish(ctx context.Context, m *broker.Message, idempotencyK
 	case <-p.broker.ctx.Done():
 		err = broker.ErrClosed
 	}
-	p.abandon(m, epoch, future)
+	p.abandon(m, before.Epoch, future)
 	return push.Position{}, err
 }
 
@@ -104,7 +109,7 @@ func (p *partition) acknowledged(m *broker.Message, subject string, at push.Posi
 	if m.Op == push.Clear && p.ns.Mode == push.Table {
 		then = func() { p.purge(m.Channel, at.Offset) }
 	}
-	p.window.acknowledged(subject, at.Offset, then)
+	p.window.acknowledged(subject, at, then)
 }
 
 // purge gives back the space of rows from before a clear. Nothing depends on it: they are not shown any more in any case.
@@ -132,7 +137,7 @@ func (p *partition) notSent(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrConnectionClosed):
 		return broker.ErrClosed
-	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrDisconnected):
+	case isUnconnected(err), errors.Is(err, nats.ErrDisconnected):
 		return fmt.Errorf("%w: no connection to %s", broker.ErrBusy, p.broker.where())
 	}
 	return fmt.Errorf("send to %s: %w", p.broker.where(), err)

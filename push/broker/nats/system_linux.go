@@ -12,6 +12,9 @@ func lockFile(f *os.File) error {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
 
+// unlockFile lets go of a file. Closing it is not enough while a process that is just being started has it, too.
+func unlockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
+
 // changedAt returns when the file system last changed a file in any way, which no program can set.
 func changedAt(f *os.File) string {
 	info, err := f.Stat()

@@ -1,6 +1,10 @@
 package nats
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/sluice-push/sluice/push"
+)
 
 // window bounds what is under way in a partition: publications that were sent and are not acknowledged, and those acknowledged that
 // a follower of this process was not given yet. Of each subject, which is a channel of a stream or a row of a table, it lets at most as
@@ -10,7 +14,8 @@ type window struct {
 	limit int // set at New
 
 	mu         sync.Mutex
-	perSubject int // guarded by mu, like all that follows; 0: no such bound
+	epoch      string // guarded by mu, like all that follows: the life of the partition
+	perSubject int    // 0: no such bound
 	total      int
 	subjects   map[string]int         // under way, by channel; only with perSubject
 	stored     []storedAt             // acknowledged and not delivered to everybody, by offset
@@ -73,16 +78,22 @@ func (w *window) leaveLocked(subject string) {
 	w.wakeLocked()
 }
 
-// acknowledged gives the place back when all followers were given the offset, and then calls then, if it is not nil.
-func (w *window) acknowledged(subject string, offset uint64, then func()) {
+// acknowledged gives the place back when all followers were given the position, and then calls then, if it is not nil. When another life
+// has begun, nobody is given it.
+func (w *window) acknowledged(subject string, at push.Position, then func()) {
 	w.mu.Lock()
+	if at.Epoch != w.epoch {
+		w.leaveLocked(subject)
+		w.mu.Unlock()
+		return
+	}
 	i := len(w.stored)
-	for i > 0 && w.stored[i-1].offset > offset { // acknowledgements come in order but for a few
+	for i > 0 && w.stored[i-1].offset > at.Offset { // acknowledgements come in order but for a few
 		i--
 	}
 	w.stored = append(w.stored, storedAt{})
 	copy(w.stored[i+1:], w.stored[i:])
-	w.stored[i] = storedAt{offset, subject, then}
+	w.stored[i] = storedAt{at.Offset, subject, then}
 	w.release()
 }
 
@@ -137,10 +148,11 @@ func (w *window) detach(a *attachment) {
 	w.release()
 }
 
-// reset forgets what was acknowledged: the partition's life has ended.
-func (w *window) reset() {
+// reset forgets what was acknowledged: another life of the partition has begun.
+func (w *window) reset(epoch string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.epoch = epoch
 	for _, s := range w.stored {
 		w.leaveLocked(s.subject)
 	}

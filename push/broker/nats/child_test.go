@@ -1,0 +1,5 @@
+package nats_test
+
+func isChild() bool { return false }
+
+func runChild() int { return 0 }

@@ -1,0 +1,110 @@
+package nats_test
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// proxy passes connections on to a server, and can break them. Its address never changes.
+type proxy struct {
+	listener net.Listener
+	running  sync.WaitGroup
+
+	mu     sync.Mutex
+	target string                // guarded by mu; empty: connections are closed at once
+	conns  map[net.Conn]struct{} // guarded by mu
+}
+
+func newProxy(t *testing.T) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: l, conns: make(map[net.Conn]struct{})}
+	p.running.Go(p.accept)
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.leadTo("")
+		p.running.Wait()
+	})
+	return p
+}
+
+func (p *proxy) address() string { return p.listener.Addr().String() }
+
+// leadTo says where connections go from now on, and breaks those that there are.
+func (p *proxy) leadTo(target string) {
+	p.mu.Lock()
+	p.target = target
+	p.mu.Unlock()
+	p.cut()
+}
+
+// cut breaks all connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close()
+	}
+}
+
+func (p *proxy) accept() {
+	for {
+		c, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.running.Go(func() { p.pass(c) })
+	}
+}
+
+// pass passes on what comes from both sides until one of them ends.
+func (p *proxy) pass(near net.Conn) {
+	defer func() { _ = near.Close() }()
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	far, err := net.Dial("tcp", target)
+	if err != nil {
+		return
+	}
+	defer func() { _ = far.Close() }()
+	if !p.add(target, near, far) {
+		return
+	}
+	defer p.remove(near, far)
+	var sides sync.WaitGroup
+	for _, c := range [2][2]net.Conn{{near, far}, {far, near}} {
+		sides.Go(func() {
+			_, _ = io.Copy(c[0], c[1])
+			_ = c[0].Close()
+			_ = c[1].Close()
+		})
+	}
+	sides.Wait()
+}
+
+// add notes a connection to be cut, unless connections go elsewhere now.
+func (p *proxy) add(target string, conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.target != target {
+		return false
+	}
+	for _, c := range conns {
+		p.conns[c] = struct{}{}
+	}
+	return true
+}
+
+func (p *proxy) remove(conns ...net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		delete(p.conns, c)
+	}
+}
