@@ -24,8 +24,10 @@ func newAccess(cfg *config.Config, insecure bool) *access {
 	for _, ns := range cfg.Namespaces {
 		a.rules[ns.Name] = ns.Allow
 		a.namespaces = append(a.namespaces, hub.Namespace{
-			Namespace: broker.Namespace{Name: ns.Name, Mode: ns.Mode, History: ns.History.Push(), Partitions: 1, Durable: ns.Durable},
-			Presence:  insecure || len(ns.Allow.Presence) > 0,
+			Namespace: broker.Namespace{
+				Name: ns.Name, Mode: ns.Mode, History: ns.History.Push(), Partitions: 1, Durable: ns.Durable.With(cfg.Broker.Kind),
+			},
+			Presence: insecure || len(ns.Allow.Presence) > 0,
 		})
 	}
 	return a

@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-push/sluice/push/api"
 	"github.com/sluice-push/sluice/push/broker"
-	"github.com/sluice-push/sluice/push/broker/memory"
 	"github.com/sluice-push/sluice/push/config"
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/hub"
@@ -25,7 +25,8 @@ type node struct {
 	hub     *hub.Hub
 	gateway *gateway.Gateway
 
-	public, internal net.Listener // internal may be nil
+	handler          atomic.Pointer[http.Handler] // for the public; nil as long as the broker is waited for
+	public, internal net.Listener                 // internal may be nil
 	servers          []*http.Server
 	serving          sync.WaitGroup
 	failed           chan error // a server that stopped by itself
@@ -59,8 +60,14 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 			return err
 		}
 	}
+	n.servePublic(cfg, o.log)
+	if n.internal != nil {
+		n.serve(n.internal, newServer(n.internalHandler(), o.log))
+	}
 	access := newAccess(cfg, o.insecure)
-	n.broker = memory.New(nil)
+	if n.broker, err = openBroker(ctx, cfg, o.log); err != nil {
+		return err
+	}
 	n.hub, err = hub.New(ctx, n.broker, access.namespaces, &hub.Options{
 		Version:                 version(),
 		Linger:                  lingerOf(cfg),
@@ -88,20 +95,33 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		MaxData:   int(cfg.Limits.MessageBytes),
 		Logger:    o.log,
 	})
-	public := newServer(n.publicHandler(calls, o.page), o.log)
-	public.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+	handler := n.publicHandler(calls, o.page)
+	n.handler.Store(&handler)
+	return nil
+}
+
+// servePublic serves the public address. Who comes while the broker is waited for is told to come again.
+func (n *node) servePublic(cfg *config.Config, log *slog.Logger) {
+	s := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h := n.handler.Load(); h != nil {
+			(*h).ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, waiting, http.StatusServiceUnavailable)
+	}), log)
+	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		// A stream of events stays with net/http: what the kernel holds for it is bounded here.
 		if tcp, ok := c.(*net.TCPConn); ok {
 			_ = tcp.SetWriteBuffer(int(cfg.Limits.SendBuffer)) // it works without
 		}
 		return ctx
 	}
-	n.serve(n.public, public)
-	if n.internal != nil {
-		n.serve(n.internal, newServer(n.internalHandler(), o.log))
-	}
-	return nil
+	n.serve(n.public, s)
 }
+
+// waiting is what a node says that cannot serve yet.
+const waiting = "not ready: waiting for the broker"
 
 // orOff turns a count where 0 is no limit into an option where that is negative.
 func orOff(n int) int {
@@ -179,6 +199,10 @@ func (n *node) internalHandler() http.Handler {
 func (n *node) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 	defer cancel()
+	if n.handler.Load() == nil {
+		http.Error(w, waiting, http.StatusServiceUnavailable)
+		return
+	}
 	err := n.gateway.Admits()
 	if err == nil {
 		err = n.hub.Ready(ctx)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -89,8 +90,12 @@ func startNode(t *testing.T, args ...string) *process {
 	if !strings.Contains(joined, "--internal") {
 		base = append(base, "--internal", "127.0.0.1:0")
 	}
+	if !strings.Contains(joined, "--data") {
+		base = append(base, "--data", t.TempDir())
+	}
 	p := &process{t: t, cmd: exec.Command(path, append(base, args...)...), stderr: &lockedBuffer{}, exited: make(chan struct{})}
 	p.cmd.Stderr = p.stderr
+	p.cmd.Env = environ()
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -127,6 +132,11 @@ func startNode(t *testing.T, args ...string) *process {
 		t.Fatalf("the node did not start:\n%s", p.stderr)
 	}
 	return p
+}
+
+// environ is the environment without settings: those of whoever runs the tests are not for the nodes they start.
+func environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SLUICE_") })
 }
 
 // kill ends the process at once, as kill -9 does.

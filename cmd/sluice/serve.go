@@ -24,6 +24,7 @@ type serveCmd struct {
 	Config   string `short:"c" type:"existingfile" help:"Configuration file; sluice config default prints one."`
 	Listen   string `help:"Public address, host:port: clients and the HTTP API."`
 	Internal string `help:"Address for operators: health and profiles."`
+	Data     string `help:"Folder for what has to outlive the process."`
 	Insecure bool   `help:"Run without authentication: clients may do everything, the HTTP API needs no key."`
 	Demo     bool   `help:"Publish made-up prices and show them on a page. Implies --insecure, on loopback only."`
 	DemoSeed uint64 `default:"1" help:"Seed of the made-up prices."`
@@ -85,6 +86,9 @@ func (c *serveCmd) load(env *environment) (*config.Config, error) {
 	}
 	if c.Internal != "" {
 		overrides["internal"] = c.Internal
+	}
+	if c.Data != "" {
+		overrides["data"] = c.Data
 	}
 	cfg, err := config.Load(c.Config, env.variables, overrides)
 	if err != nil {
