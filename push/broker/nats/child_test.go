@@ -1,5 +1,192 @@
 package nats_test
 
-func isChild() bool { return false }
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
 
-func runChild() int { return 0 }
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
+	"github.com/sluice-push/sluice/push/broker/nats"
+	"github.com/sluice-push/sluice/push/pushtest"
+)
+
+// childFolder names the variable of the environment that makes a process of these tests a child: it publishes to an embedded server
+// in that folder until it is killed.
+const childFolder = "SLUICE_TEST_CHILD_FOLDER"
+
+// childPublishers is how many publish at once in a child.
+const childPublishers = 4
+
+// acked is what a child says of each publication that was acknowledged, a line each.
+type acked struct {
+	Channel string        `json:"channel"`
+	Key     string        `json:"key"`
+	Data    string        `json:"data"`
+	At      push.Position `json:"at"`
+}
+
+func isChild() bool { return os.Getenv(childFolder) != "" }
+
+func childNamespaces() []broker.Namespace {
+	return []broker.Namespace{
+		{Name: "s", Mode: push.Stream, Partitions: 1, Durable: true},
+		{Name: "t", Mode: push.Table, Partitions: 2, Durable: true},
+	}
+}
+
+// runChild is the main function of a child.
+func runChild() int {
+	ctx := context.Background()
+	b, err := nats.New(ctx, &nats.Options{Dir: os.Getenv(childFolder)})
+	for _, ns := range childNamespaces() {
+		if err == nil {
+			err = b.Open(ctx, ns)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	var mu sync.Mutex
+	out := json.NewEncoder(os.Stdout)
+	var publishers sync.WaitGroup
+	for n := range childPublishers {
+		publishers.Go(func() {
+			for i := 0; ; i++ {
+				a := acked{Channel: fmt.Sprintf("s:%d", i%7), Data: fmt.Sprintf("%d/%d/%d", os.Getpid(), n, i)}
+				if i%2 == 1 {
+					a.Channel, a.Key = fmt.Sprintf("t:%d", i%5), a.Data
+				}
+				if a.At, err = b.Publish(ctx, a.Channel, push.Publication{Key: a.Key, Data: []byte(a.Data)}, broker.PublishOptions{}); err != nil {
+					fmt.Fprintln(os.Stderr, err)
+					os.Exit(1)
+				}
+				mu.Lock()
+				err := out.Encode(a)
+				mu.Unlock()
+				if err != nil {
+					os.Exit(1)
+				}
+			}
+		})
+	}
+	publishers.Wait()
+	return 0
+}
+
+// killedChild lets a child publish in a folder until it has said that n publications are acknowledged, and kills it. It returns all
+// that were.
+func killedChild(t *testing.T, dir string, n int) []acked {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childFolder+"="+dir)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(pushtest.Patience, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	var all []acked
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil { // a line that is cut off was not said
+			break
+		}
+		var a acked
+		if err := json.Unmarshal(line, &a); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if all = append(all, a); len(all) == n {
+			_ = cmd.Process.Kill()
+		}
+	}
+	_, _ = io.Copy(io.Discard, out)
+	_ = cmd.Wait() // that it was killed is no news
+	if len(all) < n {
+		t.Fatalf("only %d publications were acknowledged: %s", len(all), complaints.String())
+	}
+	return all
+}
+
+// reopen opens a broker on what a child left.
+func reopen(t *testing.T, dir string, logger *slog.Logger) *nats.Broker {
+	t.Helper()
+	b := open(t, &nats.Options{Dir: dir, Logger: logger})
+	t.Cleanup(func() { _ = b.Close() })
+	for _, ns := range childNamespaces() {
+		if err := b.Open(t.Context(), ns); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// missing returns how much of what was acknowledged cannot be loaded, and the epochs of the partitions.
+func missing(t *testing.T, b *nats.Broker, all []acked) (n int, epochs map[string]bool) {
+	t.Helper()
+	epochs = make(map[string]bool)
+	there := make(map[acked]bool)
+	for _, a := range all {
+		if there[acked{Channel: a.Channel}] {
+			continue
+		}
+		there[acked{Channel: a.Channel}] = true
+		h, err := b.Load(t.Context(), a.Channel, func(p push.Publication) error {
+			there[acked{Channel: a.Channel, Key: p.Key, Data: string(p.Data), At: push.Position{Offset: p.Offset}}] = true
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		epochs[h.Epoch] = true
+	}
+	for _, a := range all {
+		a.At.Epoch = ""
+		if !there[a] {
+			n++
+		}
+	}
+	return n, epochs
+}
+
+// TestKilled: kill -9 loses nothing that was acknowledged, and no epoch changes, however often.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var all []acked
+	for round := range 3 {
+		all = append(all, killedChild(t, dir, 500*(round+1))...)
+	}
+	before := make(map[string]bool)
+	for _, a := range all {
+		before[a.At.Epoch] = true
+	}
+	n, epochs := missing(t, reopen(t, dir, nil), all)
+	if n > 0 {
+		t.Errorf("%d of %d acknowledged publications are gone", n, len(all))
+	}
+	for e := range epochs {
+		if !before[e] {
+			t.Errorf("epoch %q is new", e)
+		}
+	}
+	if len(before) != 3 {
+		t.Errorf("there were %d epochs, not one for each partition", len(before))
+	}
+}
