@@ -85,6 +85,21 @@ func (n *namespace) refuse(ns broker.Namespace) error {
 	return nil
 }
 
+// sizeReserve is how many publications of a channel the store keeps beyond the history, which loading does not show. As many may be
+// on their way to the followers: without it a channel with a short history would be slow to publish to.
+const sizeReserve = 32
+
+// perSubject is how many publications of one subject may be on their way; 0 is no bound.
+func (n *namespace) perSubject(h push.History) int {
+	switch {
+	case n.Mode != push.Stream:
+		return 1
+	case h.Size == 0:
+		return 0
+	}
+	return h.Size + sizeReserve
+}
+
 // config returns what the partition's stream has to be.
 func (p *partition) config() jetstream.StreamConfig {
 	ns, h := p.ns, p.historyOf()
@@ -112,7 +127,7 @@ func (p *partition) config() jetstream.StreamConfig {
 	if ns.Mode == push.Stream {
 		c.Discard, c.MaxMsgsPerSubject = jetstream.DiscardOld, -1
 		if h.Size > 0 {
-			c.MaxMsgsPerSubject = int64(h.Size)
+			c.MaxMsgsPerSubject = int64(h.Size + sizeReserve)
 		}
 		if h.Age > 0 {
 			c.MaxAge = max(h.Age, idempotencyWindow) + ttlReserve
@@ -190,7 +205,7 @@ func carry(want *jetstream.StreamConfig, info *jetstream.StreamInfo) {
 	age, _ := time.ParseDuration(want.Metadata[metaAge])
 	if wasAge > 0 && (age == 0 || age > wasAge) {
 		want.Metadata[metaFloor] = strconv.FormatUint(info.State.LastSeq, 10)
-		if want.MaxMsgsPerSubject != 1 && info.State.FirstSeq > 0 { // of a stream the oldest goes first
+		if want.Metadata[metaMode] == push.Stream.String() && info.State.FirstSeq > 0 { // of a stream the oldest goes first
 			want.Metadata[metaFloor] = strconv.FormatUint(info.State.FirstSeq-1, 10)
 		}
 	}
