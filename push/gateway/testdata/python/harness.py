@@ -7,6 +7,7 @@ standard output, {"do": "start", "args": [...]}, and is answered with one on sta
 import asyncio
 import contextlib
 import json
+import socket
 import sys
 import urllib.request
 from pathlib import Path
@@ -121,7 +122,7 @@ class Line:
 
     async def __aexit__(self, *exc):
         self.cut()
-        self.resume()
+        self.speed_up()
         self._server.close()
         await self._server.wait_closed()
         await asyncio.gather(*self._relays, return_exceptions=True)
@@ -140,12 +141,12 @@ class Line:
         for writer in list(self._writers):
             writer.transport.abort()
 
-    def pause(self):
-        """Stops reading what the node sends."""
+    def slow_down(self):
+        """Reads very slowly what the node sends: so much a second that the node does not take the client for dead."""
         self._flows.clear()
 
-    def resume(self):
-        """Goes on reading."""
+    def speed_up(self):
+        """Reads as fast as it can again."""
         self._flows.set()
 
     async def _relay(self, reader, writer):
@@ -157,9 +158,7 @@ class Line:
         self._relays.add(asyncio.current_task())
         node_writer = None
         try:
-            host, port = self._node.address.rsplit(":", 1)
-            # A small buffer, so that a client that reads too slowly is soon noticed by the node.
-            node_reader, node_writer = await asyncio.open_connection(host, int(port), limit=4096)
+            node_reader, node_writer = await self._reach()
             self._writers.add(node_writer)
             up = asyncio.create_task(self._pump(reader, node_writer, None))
             down = asyncio.create_task(self._pump(node_reader, writer, self._flows))
@@ -176,11 +175,25 @@ class Line:
                     each.close()
             self._relays.discard(asyncio.current_task())
 
+    async def _reach(self):
+        """Connects to the node, with small buffers, so that the node soon notices a client that reads slowly."""
+        host, port = self._node.address.rsplit(":", 1)
+        node = socket.socket(socket.AF_INET)
+        try:
+            node.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 15)
+            node.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(node, (host, int(port)))
+            return await asyncio.open_connection(sock=node, limit=4096)
+        except BaseException:
+            node.close()
+            raise
+
     @staticmethod
     async def _pump(reader, writer, flows):
         while True:
             if flows is not None:
-                await flows.wait()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(flows.wait(), 1)
             data = await reader.read(1 << 16)
             if not data:
                 return
@@ -289,6 +302,7 @@ class Follower(SubscriptionEventHandler):
     def __init__(self, client, channel, options):
         self.events = Record()  # subscribing, subscribed, unsubscribed and error, with what the client says of them
         self.publications = Record()
+        self.lives = []  # what the client said when it was subscribed, and how many publications it had then
         self.sdk = client.new_subscription(
             channel, events=self, min_resubscribe_delay=0.02, max_resubscribe_delay=0.1, **options
         )
@@ -297,6 +311,7 @@ class Follower(SubscriptionEventHandler):
         self.events.add(("subscribing", ctx))
 
     async def on_subscribed(self, ctx):
+        self.lives.append((ctx, len(self.publications.items)))
         self.events.add(("subscribed", ctx))
 
     async def on_unsubscribed(self, ctx):
