@@ -228,14 +228,14 @@ func TestPageAfterCut(t *testing.T) {
 // TestPageAfterRestart kills the server and starts another one in its place. The page goes on by itself. What a broker that does not
 // outlive the server has forgotten stays on the screen, and a gap says that there is more to it; a durable one fills in what was missed.
 func TestPageAfterRestart(t *testing.T) {
-	for name, tc := range map[string]struct {
-		args    []string
-		durable bool
-	}{
-		"memory": {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := startNode(t, append(tc.args, "--demo")...)
+	for kind, durable := range map[string]bool{"memory": false, "nats": true} {
+		t.Run(kind, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "sluice.yaml")
+			if err := os.WriteFile(file, []byte("broker: {kind: "+kind+"}"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := []string{"--demo", "--config", file, "--data", t.TempDir()}
+			p := startNode(t, args...)
 			b := openTab(t, true)
 			b.look(390, 844, "light")
 			b.do(chromedp.Navigate("http://" + p.public + "/"))
@@ -245,12 +245,12 @@ func TestPageAfterRestart(t *testing.T) {
 			b.await("sluice.state() === 'reconnecting' && document.querySelector('#state-text').innerText.startsWith('Reconnecting')")
 			before := b.points()
 			b.picture("gone")
-			p = startNode(t, append(tc.args, "--demo", "--listen", p.public)...)
+			p = startNode(t, append(args, "--listen", p.public)...)
 			b.await("sluice.state() === 'live' && sluice.resumptions().length > 0 && (window.first = null, true)")
 			b.await(change)
 			b.await(fmt.Sprintf("sluice.points().length > %d", len(before)+3))
 			b.picture("back")
-			if got := eval[[]resumption](b, "sluice.resumptions()"); len(got) != 1 || got[0].Recovered != tc.durable {
+			if got := eval[[]resumption](b, "sluice.resumptions()"); len(got) != 1 || got[0].Recovered != durable {
 				t.Errorf("after the restart the page says %+v", got)
 			}
 			after := b.points()
@@ -258,7 +258,7 @@ func TestPageAfterRestart(t *testing.T) {
 			if *after[last] != *before[last] {
 				t.Errorf("the tick after which the server was gone is %+v, was %+v", after[last], before[last])
 			}
-			if !tc.durable {
+			if !durable {
 				if after[last+1] != nil {
 					t.Errorf("the line has no gap after %+v", before[last])
 				}

@@ -14,9 +14,22 @@ import (
 // its waiting for the next step.
 const demoInterval = 10 * time.Millisecond
 
-// runDemo publishes made-up prices until ctx ends.
+// demoTable is the channel with the last price of every symbol.
+const demoTable = "quotes:all"
+
+// runDemo publishes made-up prices until ctx ends. They go on from those that the broker still has.
 func runDemo(ctx context.Context, n *node, seed uint64, log *slog.Logger) {
-	demo.New(seed).Run(ctx, publishDemo(ctx, n), &demo.Options{Interval: demoInterval, Logger: log})
+	feed := demo.New(seed)
+	_, err := n.broker.Load(ctx, demoTable, func(p push.Publication) error {
+		if p.Op != push.Set {
+			return nil
+		}
+		return feed.Continue(p.Data)
+	})
+	if err != nil {
+		log.Warn("the demo begins anew", "error", err)
+	}
+	feed.Run(ctx, publishDemo(ctx, n), &demo.Options{Interval: demoInterval, Logger: log})
 }
 
 // publishDemo publishes each tick twice: to the stream of its symbol, which has every one of them, and to the table of all symbols, which
