@@ -178,6 +178,8 @@ const (
 	lookEvery = 10 * time.Second
 	// lookPause is how long nothing is looked after again, whatever happens.
 	lookPause = 200 * time.Millisecond
+	// noteEvery is how often it is noted how far the streams have come.
+	noteEvery = time.Second
 )
 
 // wake asks for the server and the partitions to be looked after.
@@ -190,8 +192,9 @@ func (b *Broker) wake() {
 
 // look looks after the server and all partitions: at intervals, when the server is there again, and when it refused something.
 func (b *Broker) look() {
-	ticker, pause := time.NewTicker(lookEvery), time.NewTimer(0)
+	ticker, notes, pause := time.NewTicker(lookEvery), time.NewTicker(noteEvery), time.NewTimer(0)
 	defer ticker.Stop()
+	defer notes.Stop()
 	defer pause.Stop()
 	for {
 		back := b.whenBack()
@@ -199,6 +202,9 @@ func (b *Broker) look() {
 		case <-back:
 		case <-b.poke:
 		case <-ticker.C:
+		case <-notes.C:
+			b.noteHeads()
+			continue
 		case <-b.ctx.Done():
 			return
 		}

@@ -41,6 +41,9 @@ func startHost(o *Options) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.renewed != "" {
+		o.Logger.Warn("the data folder begins a new generation; clients begin afresh", "folder", o.Dir, "why", m.renewed)
+	}
 	h := &host{opts: o, mark: m, token: o.Token}
 	if o.Listen != "" && o.Token == "" {
 		if err := isLoopback(o.Listen); err != nil {

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -17,14 +19,16 @@ import (
 //   - sluice.lock is locked by the process that uses the folder, and written anew each time it begins and ends to do so. What
 //     matters is not its content but the time at which the file system says it was last changed, which a copy does not have.
 //   - sluice.json, the mark, has that time, and with it: the generation of the folder, the boot of the machine, whether the end was
-//     a clean one, and how far each stream had come when that was last looked at.
+//     a clean one, what files there were then, and how far each stream had come when that was last looked at.
 //
-// When the times do not agree, the folder is a copy, or files in it were replaced by older ones. When the end was not clean and the
+// When the times or the files do not agree, the folder is a copy, or files in it were replaced or damaged. When the end was not clean and the
 // machine was started anew since, the disk may lack what was acknowledged last. In both cases the folder gets a new generation: every
 // epoch changes. A process that was killed changes nothing: what it wrote is in the kernel's hands.
 type mark struct {
 	dir  string
 	lock *os.File
+
+	renewed string // set when made: why there is a new generation, or empty
 
 	mu   sync.Mutex
 	have markFile // guarded by mu
@@ -35,8 +39,9 @@ type markFile struct {
 	Generation string          `json:"generation"`
 	Boot       string          `json:"boot"`
 	Clean      bool            `json:"clean"`
-	Changed    string          `json:"changed"` // when sluice.lock was last changed
-	Heads      map[string]head `json:"heads"`   // by stream
+	Changed    string          `json:"changed"`         // when sluice.lock was last changed
+	Files      string          `json:"files,omitempty"` // all files, after a clean end
+	Heads      map[string]head `json:"heads"`           // by stream
 }
 
 // head is how far a stream had come.
@@ -68,19 +73,47 @@ func openMark(dir string) (*mark, error) {
 		return nil, errors.Join(fmt.Errorf("the data folder %s is in use by another process: %w", dir, err), lock.Close())
 	}
 	boot := bootID()
-	if err := m.read(); err != nil || isFresh {
+	if m.renewed = m.whyNew(boot, isFresh); isFresh || m.renewed != "" {
 		m.have = markFile{Generation: newNonce()}
-		if !isFresh {
-			m.have.Clean = false
-		}
-	} else if m.have.Changed != changedAt(lock) || !m.have.Clean && m.have.Boot != boot {
-		m.have.Generation, m.have.Heads = newNonce(), nil
 	}
 	m.have.Boot = boot
 	if err := m.write(false); err != nil {
 		return nil, errors.Join(fmt.Errorf("the data folder cannot be written to: %w", err), lock.Close())
 	}
 	return m, nil
+}
+
+// whyNew reads the mark and says why what is in the folder cannot be trusted to be what it last held.
+func (m *mark) whyNew(boot string, isFresh bool) string {
+	err := m.read()
+	switch {
+	case isFresh:
+		return ""
+	case err != nil:
+		return fmt.Sprintf("its mark cannot be read: %v", err)
+	case m.have.Changed != changedAt(m.lock):
+		return "it is a copy, or files in it were replaced"
+	case !m.have.Clean && m.have.Boot != boot:
+		return "the machine stopped while it was in use"
+	case m.have.Clean && m.have.Files != filesIn(m.dir):
+		return "files in it were changed while it was not in use"
+	}
+	return ""
+}
+
+// filesIn identifies all files of the server by their names, sizes and times.
+func filesIn(dir string) string {
+	h := fnv.New64a()
+	_ = filepath.WalkDir(filepath.Join(dir, "jetstream"), func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil // what cannot be read is missing in the sum
+		}
+		if info, err := d.Info(); err == nil {
+			_, _ = fmt.Fprintln(h, path[len(dir):], info.Size(), info.ModTime().UnixNano())
+		}
+		return nil
+	})
+	return strconv.FormatUint(h.Sum64(), 36)
 }
 
 // isOurs reports whether a folder is empty, and refuses one that holds other things.
@@ -122,7 +155,10 @@ func (m *mark) write(isClean bool) error {
 	if _, err := m.lock.WriteAt([]byte(newNonce()+"\n"), 0); err != nil {
 		return err
 	}
-	m.have.Clean, m.have.Changed = isClean, changedAt(m.lock)
+	m.have.Clean, m.have.Changed, m.have.Files = isClean, changedAt(m.lock), ""
+	if isClean {
+		m.have.Files = filesIn(m.dir)
+	}
 	return m.saveLocked()
 }
 

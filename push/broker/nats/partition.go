@@ -52,13 +52,9 @@ type horizon struct {
 
 func newPartition(b *Broker, n *namespace, index int) *partition {
 	id := broker.Partition{Namespace: n.Name, Index: index}
-	perSubject := 1
-	if n.Mode == push.Stream {
-		perSubject = n.History.Size
-	}
 	return &partition{
 		broker: b, ns: n, id: id, stream: streamName(id), prefix: subjectPrefix(n.Namespace, index), history: n.History,
-		window: newWindow(b.opts.Window, perSubject), holds: make(map[*attachment]struct{}),
+		window: newWindow(b.opts.Window, n.perSubject(n.History)), holds: make(map[*attachment]struct{}),
 	}
 }
 
@@ -72,9 +68,7 @@ func (p *partition) setHistory(h push.History) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.history, p.horizon = h, horizon{}
-	if p.ns.Mode == push.Stream {
-		p.window.setPerSubject(h.Size)
-	}
+	p.window.setPerSubject(p.ns.perSubject(h))
 }
 
 // position returns the newest position this process knows of.
@@ -161,6 +155,9 @@ func (p *partition) isStill(before view, asked sureness, offset uint64) (isSure 
 // errNewLife is why something cannot be said to have happened.
 var errNewLife = errors.New("a new life of the partition began meanwhile")
 
+// mostDetails is how long a list of deleted messages may be.
+const mostDetails = 10_000
+
 // inspect asks for the stream, and makes it when it is not there any more.
 func (p *partition) inspect(ctx context.Context) (*jetstream.StreamInfo, error) {
 	timed, cancel := p.broker.timed(ctx)
@@ -175,12 +172,19 @@ func (p *partition) inspect(ctx context.Context) (*jetstream.StreamInfo, error) 
 	if err != nil {
 		return nil, fmt.Errorf("stream %s at %s: %w", p.stream, p.broker.where(), err)
 	}
-	return s.CachedInfo(), nil
+	info := s.CachedInfo()
+	if p.view().sure != p.broker.connections() && info.State.NumDeleted < mostDetails {
+		// What a server has lost it only says together with all that was deleted, and it finds out when it starts.
+		if detailed, err := s.Info(timed, jetstream.WithDeletedDetails(true)); err == nil {
+			info.State.Lost = detailed.State.Lost
+		}
+	}
+	return info, nil
 }
 
 // isShorter says whether and why the stream has less than it had before.
 func (p *partition) isShorter(info *jetstream.StreamInfo, before push.Position) string {
-	if lost := lostIn(info); lost != "" && lost != info.Config.Metadata[metaLost] {
+	if lost := p.lostIn(info); lost != "" && lost != info.Config.Metadata[metaLost] {
 		return "the server lost " + lost
 	}
 	if before.Epoch == "" {
@@ -197,13 +201,22 @@ func (p *partition) isShorter(info *jetstream.StreamInfo, before push.Position) 
 	return ""
 }
 
-// lostIn describes what the server knows to have lost of a stream.
-func lostIn(info *jetstream.StreamInfo) string {
-	lost := info.State.Lost
-	if lost == nil || len(lost.Msgs) == 0 {
+// lostIn describes what the server knows to have lost of a stream. It may not know the messages, only how many bytes it could not
+// read when it started. For an embedded server that is nothing: a process that is killed may leave half of what it never acknowledged,
+// and when the machine stopped the folder is new anyway. It forgets with each start: what it says then is another loss.
+func (p *partition) lostIn(info *jetstream.StreamInfo) string {
+	lost, isEmbedded := info.State.Lost, p.broker.host != nil
+	if lost == nil || len(lost.Msgs) == 0 && (lost.Bytes == 0 || isEmbedded) {
 		return ""
 	}
-	return fmt.Sprintf("%d from %d", len(lost.Msgs), lost.Msgs[0])
+	text := fmt.Sprintf("%d messages, %d bytes", len(lost.Msgs), lost.Bytes)
+	if len(lost.Msgs) > 0 {
+		text += fmt.Sprintf(", from %d", lost.Msgs[0])
+	}
+	if isEmbedded {
+		text += ", found by " + p.broker.conn.ConnectedServerId()
+	}
+	return text
 }
 
 // raise gives the stream another generation.
@@ -216,7 +229,7 @@ func (p *partition) raise(ctx context.Context, info *jetstream.StreamInfo) (*jet
 		c.Metadata[k] = v
 	}
 	c.Metadata[metaGeneration] = newGeneration()
-	c.Metadata[metaLost] = lostIn(info)
+	c.Metadata[metaLost] = p.lostIn(info)
 	c.Metadata[metaFloor] = strconv.FormatUint(info.State.LastSeq, 10)
 	s, err := p.broker.js.UpdateStream(timed, c)
 	if err != nil {

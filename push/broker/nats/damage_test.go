@@ -1,0 +1,162 @@
+package nats_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
+)
+
+// logged is where a logger writes, and what a test reads.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func newLog() (*logged, *slog.Logger) {
+	l := new(logged)
+	return l, slog.New(slog.NewTextHandler(l, nil))
+}
+
+// blocks returns the files below a folder in which a stream's messages are, the oldest first.
+func blocks(t *testing.T, dir, stream string) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".blk" && filepath.Base(filepath.Dir(filepath.Dir(path))) == stream {
+			out = append(out, path)
+		}
+		return err
+	})
+	if err != nil || len(out) == 0 {
+		t.Fatalf("no blocks of %s: %v", stream, err)
+	}
+	return out
+}
+
+// damages are what may have happened to a file while nobody looked.
+var damages = []struct {
+	name string
+	do   func(data []byte) []byte
+}{
+	{"cut off in a message", func(data []byte) []byte { return data[:len(data)-10] }},
+	{"cut off by half", func(data []byte) []byte { return data[:len(data)/2] }},
+	{"empty", func([]byte) []byte { return nil }},
+	{"a byte in the middle", func(data []byte) []byte {
+		data[len(data)/2] ^= 0x40
+		return data
+	}},
+	{"the last page of zeros", func(data []byte) []byte {
+		clear(data[max(0, len(data)-4096):])
+		return data
+	}},
+	{"gone", nil},
+}
+
+// TestDamagedFolder: with a damaged file of messages the broker starts all the same. Either all that was acknowledged is there, or it
+// says so and clients begin afresh in another epoch. Only of a process that was killed, what it acknowledged in its last second may be cut
+// off unseen: by something else than its end.
+func TestDamagedFolder(t *testing.T) {
+	t.Parallel()
+	for _, isClean := range []bool{false, true} {
+		for _, damage := range damages {
+			name := damage.name + ", killed"
+			if isClean {
+				name = damage.name + ", closed"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				all := killedWhen(t, dir, func(all []acked) bool { return len(all)%100 == 0 && (isClean || noted(dir) > 0) })
+				if isClean {
+					b := reopen(t, dir, nil)
+					if err := b.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				files := blocks(t, dir, "sluice_s_0")
+				spoil(t, files[len(files)-1], damage.do)
+				checkSpoiled(t, dir, all)
+			})
+		}
+	}
+}
+
+// noted returns how far the stream has come as the mark of a data folder says.
+func noted(dir string) uint64 {
+	text, _ := os.ReadFile(filepath.Join(dir, "sluice.json"))
+	var mark struct {
+		Heads map[string]struct{ Offset uint64 }
+	}
+	_ = json.Unmarshal(text, &mark) // it may be missing yet
+	return mark.Heads["sluice_s_0"].Offset
+}
+
+// spoil changes a file; a nil change removes it.
+func spoil(t *testing.T, path string, change func([]byte) []byte) {
+	t.Helper()
+	if change == nil {
+		removeAll(t, path)
+		return
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, change(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkSpoiled(t *testing.T, dir string, all []acked) {
+	t.Helper()
+	until := noted(dir) // after that, a cut at the end is not known
+	all = slices.DeleteFunc(all, func(a acked) bool { return push.Namespace(a.Channel) == "s" && a.At.Offset > until })
+	text, logger := newLog()
+	b := reopen(t, dir, logger)
+	n, epochs := missing(t, b, all)
+	isNew := false
+	before := make(map[string]bool)
+	for _, a := range all {
+		before[a.At.Epoch] = true
+	}
+	for e := range epochs {
+		isNew = isNew || !before[e]
+	}
+	if n > 0 && !isNew {
+		t.Errorf("%d of %d acknowledged publications are gone, in the same epoch", n, len(all))
+	}
+	if n > 0 && text.String() == "" {
+		t.Error("nothing was logged")
+	}
+	// And it goes on.
+	at, err := b.Publish(t.Context(), "s:after", push.Publication{Data: []byte("after")}, broker.PublishOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if a.At.Epoch == at.Epoch && a.At.Offset >= at.Offset {
+			t.Fatalf("published at %v, where %s was", at, a.Data)
+		}
+	}
+}
