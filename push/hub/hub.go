@@ -98,7 +98,8 @@ type Hub struct {
 	sessions map[string]*Session
 	closed   bool
 
-	stats counters
+	stats      counters
+	warnedBusy atomic.Int64 // when it was last said that the broker refuses, in nanoseconds
 }
 
 type namespace struct {
@@ -279,7 +280,8 @@ func (h *Hub) Publish(ctx context.Context, name string, p push.Publication, idem
 func (h *Hub) publishError(name string, err error) error {
 	switch {
 	case errors.Is(err, broker.ErrBusy):
-		return push.ErrTooManyRequests
+		h.warnBusy(name, err)
+		return push.ErrTooManyRequests.WithMessage("the broker takes nothing more for now, try again later")
 	case errors.Is(err, broker.ErrTooLarge):
 		return push.ErrLimitExceeded.WithMessage("the publication is larger than the broker stores")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -287,6 +289,18 @@ func (h *Hub) publishError(name string, err error) error {
 	default:
 		h.options.Logger.Error("publish failed", "channel", name, "error", err)
 		return push.ErrInternal
+	}
+}
+
+// busyWarnings is the shortest time between two warnings that the broker refuses publications.
+const busyWarnings = 5 * time.Second
+
+// warnBusy tells the operator why the broker refuses, which is not for clients to know.
+func (h *Hub) warnBusy(name string, err error) {
+	now := time.Now().UnixNano()
+	last := h.warnedBusy.Load()
+	if now-last >= int64(busyWarnings) && h.warnedBusy.CompareAndSwap(last, now) {
+		h.options.Logger.Warn("the broker refuses publications", "channel", name, "error", err)
 	}
 }
 
