@@ -135,13 +135,38 @@ func (p *partition) decode(s *stored) (broker.Message, error) {
 	if err == nil && push.Namespace(channel) != p.ns.Name {
 		err = fmt.Errorf("the channel %q is not of this namespace", channel)
 	}
-	if err == nil && m.Op == push.Set {
+	if m.Op == push.Set {
 		m.Data = s.data
-		if check := p.broker.opts.Check; check != nil {
-			m.Data, err = check(s.data)
-		}
+	}
+	if err == nil {
+		err = p.check(&m)
 	}
 	return m, err
+}
+
+// check gives what will be passed on to clients as it is to Options.Check.
+func (p *partition) check(m *broker.Message) error {
+	check := p.broker.opts.Check
+	if check == nil {
+		return nil
+	}
+	var err error
+	if m.Op == push.Set {
+		if m.Data, err = check(m.Data); err != nil {
+			return err
+		}
+	}
+	if m.Info == nil {
+		return nil
+	}
+	for _, text := range []*[]byte{&m.Info.ConnInfo, &m.Info.ChanInfo} {
+		if len(*text) > 0 {
+			if *text, err = check(*text); err != nil {
+				return fmt.Errorf("header %s: %w", headerInfo, err)
+			}
+		}
+	}
+	return nil
 }
 
 // readHeader reads tags and client info.

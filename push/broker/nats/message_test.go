@@ -144,6 +144,8 @@ func TestForeignMessages(t *testing.T) {
 		{"refused", streams, "sluice.n.s.n:a", nil, "bad", ""},
 		{"info is no JSON", streams, "sluice.n.s.n:a", client.Header{"Sluice-Info": {"{"}}, "x", ""},
 		{"info is something else", streams, "sluice.n.s.n:a", client.Header{"Sluice-Info": {"[]"}}, "x", ""},
+		{"info refused", streams, "sluice.n.s.n:a", client.Header{"Sluice-Info": {`{"conn_info":"YmFk"}`}}, "x", ""},
+		{"info taken", streams, "sluice.n.s.n:a", client.Header{"Sluice-Info": {`{"user":"u","chan_info":"e30="}`}}, "x", "n:a  checked x"},
 		{"key", streams, "sluice.n.s.n:a", client.Header{"Sluice-Key": {"k"}}, "x", "n:a k checked x"},
 		{"a key that cannot be", streams, "sluice.n.s.n:a", client.Header{"Sluice-Key": {"%00"}}, "x", ""},
 		{"removal", tables, "sluice.n.t.n:a.k", client.Header{"Sluice-Removed": {"1"}}, "bad", "n:a k "},

@@ -41,7 +41,8 @@ type Options struct {
 	// Timeout is how long the server may take to answer. Default 5 s.
 	Timeout time.Duration
 
-	// Check is given the data of everything that comes from the server, for programs without Sluice may publish, too. It
+	// Check is given the data of everything that comes from the server, and the JSON in client info, for programs without Sluice may
+	// publish, too. It
 	// returns what to deliver instead, or an error, and then the publication is left out and logged. It must not change what it is
 	// given, and is called by many goroutines. Nil: data is delivered as it is.
 	Check func(data []byte) ([]byte, error)

@@ -17,7 +17,7 @@ type window struct {
 	epoch      string // guarded by mu, like all that follows: the life of the partition
 	perSubject int    // 0: no such bound
 	total      int
-	subjects   map[string]int         // under way, by channel; only with perSubject
+	subjects   map[string]int         // under way
 	stored     []storedAt             // acknowledged and not delivered to everybody, by offset
 	followers  map[*attachment]uint64 // the offset up to which each was given everything
 	room       chan struct{}          // closed when there may be room; nil when nobody waits
@@ -36,9 +36,6 @@ func newWindow(limit, perSubject int) *window {
 func (w *window) setPerSubject(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if (n > 0) != (w.perSubject > 0) { // what is under way was not counted by subject, or need not be any more
-		clear(w.subjects)
-	}
 	w.perSubject = n
 	w.wakeLocked()
 }
@@ -55,9 +52,7 @@ func (w *window) enter(subject string) (wait <-chan struct{}) {
 		return w.room
 	}
 	w.total++
-	if w.perSubject > 0 {
-		w.subjects[subject]++
-	}
+	w.subjects[subject]++ // also without a bound, which may come
 	return nil
 }
 
