@@ -41,7 +41,7 @@ func openBroker(ctx context.Context, cfg *config.Config, log *slog.Logger) (brok
 			return b, nil
 		}
 		if o.URL == "" {
-			return nil, fmt.Errorf("the embedded broker in %s: %w", cfg.Data, err)
+			return nil, fmt.Errorf("the embedded broker in %s (setting \"data\"; --data names another folder): %w", cfg.Data, err)
 		}
 		pause := wait/2 + rand.N(wait/2) //nolint:gosec // spread, not secrecy
 		log.Error("the broker cannot be reached; trying again", "in", pause.Round(time.Millisecond), "error", err)

@@ -17,19 +17,30 @@ import (
 	"time"
 )
 
-// binary is the built command, made once for all tests that run it as a process.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "sluice-test-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "sluice")
-	out, err := exec.Command("go", "build", "-race", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", &buildError{err, string(out)}
-	}
-	return path, nil
-})
+// The programs that tests run as processes, each built when it is first asked for: the command, and a
+// NATS server.
+var (
+	binary     = builder("sluice", "-race", ".")
+	natsServer = builder("nats-server", "github.com/nats-io/nats-server/v2")
+)
+
+// built is the folder with these programs.
+var built = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "sluice-test-") })
+
+func builder(name string, args ...string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		dir, err := built()
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join(dir, name)
+		out, err := exec.Command("go", append([]string{"build", "-o", path}, args...)...).CombinedOutput()
+		if err != nil {
+			return "", &buildError{err, string(out)}
+		}
+		return path, nil
+	})
+}
 
 type buildError struct {
 	error
@@ -40,19 +51,20 @@ func (e *buildError) Error() string { return e.error.Error() + "\n" + e.output }
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := binary(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
+	if dir, err := built(); err == nil {
+		_ = os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }
 
 // process is a running node, as a user would have started it.
 type process struct {
-	t        *testing.T
+	t        testing.TB
 	cmd      *exec.Cmd
-	public   string // host:port
+	public   string // host:port; this and internal are set before greeted is closed
 	internal string
 	stderr   *lockedBuffer
+	greeted  chan struct{} // closed when it has said where it listens, or that was the last it said
 	exited   chan struct{}
 }
 
@@ -76,12 +88,32 @@ func (l *lockedBuffer) String() string {
 
 // startNode runs sluice serve with more arguments, on ports that the kernel chooses unless they say otherwise, and waits until it
 // says where it listens. It is killed at the end of the test at the latest; a data race in it fails the test.
-func startNode(t *testing.T, args ...string) *process {
+func startNode(t testing.TB, args ...string) *process {
 	t.Helper()
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startProgram(t, path, args...)
+}
+
+// startProgram is startNode with a program that is not the one that tests run otherwise.
+func startProgram(t testing.TB, path string, args ...string) *process {
+	t.Helper()
+	p := launch(t, exec.Command(path, serveArgs(t, args)...))
+	select {
+	case <-p.greeted:
+	case <-p.exited:
+	}
+	if p.internal == "" {
+		t.Fatalf("the node did not start:\n%s", p.stderr)
+	}
+	return p
+}
+
+// serveArgs are the arguments of a node, with those that were not given.
+func serveArgs(t testing.TB, args []string) []string {
+	t.Helper()
 	base := []string{"serve"}
 	joined := strings.Join(args, " ")
 	if !strings.Contains(joined, "--listen") {
@@ -93,7 +125,13 @@ func startNode(t *testing.T, args ...string) *process {
 	if !strings.Contains(joined, "--data") {
 		base = append(base, "--data", t.TempDir())
 	}
-	p := &process{t: t, cmd: exec.Command(path, append(base, args...)...), stderr: &lockedBuffer{}, exited: make(chan struct{})}
+	return append(base, args...)
+}
+
+// launch starts a node and does not wait for it.
+func launch(t testing.TB, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, stderr: &lockedBuffer{}, greeted: make(chan struct{}), exited: make(chan struct{})}
 	p.cmd.Stderr = p.stderr
 	p.cmd.Env = environ()
 	stdout, err := p.cmd.StdoutPipe()
@@ -103,18 +141,8 @@ func startNode(t *testing.T, args ...string) *process {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(stdout)
-	for p.internal == "" && lines.Scan() {
-		field, rest, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
-		rest = strings.TrimSpace(rest)
-		switch field {
-		case "websocket":
-			p.public = strings.TrimSuffix(strings.TrimPrefix(rest, "ws://"), "/connection/websocket")
-		case "health":
-			p.internal = strings.TrimSuffix(strings.TrimPrefix(rest, "http://"), "/health/ready")
-		}
-	}
 	go func() {
+		p.listen(stdout)
 		_, _ = io.Copy(io.Discard, stdout)
 		_ = p.cmd.Wait()
 		close(p.exited)
@@ -128,10 +156,23 @@ func startNode(t *testing.T, args ...string) *process {
 			t.Logf("the node said:\n%s", p.stderr)
 		}
 	})
-	if p.internal == "" {
-		t.Fatalf("the node did not start:\n%s", p.stderr)
-	}
 	return p
+}
+
+// listen reads where the node listens.
+func (p *process) listen(stdout io.Reader) {
+	defer close(p.greeted)
+	lines := bufio.NewScanner(stdout)
+	for p.internal == "" && lines.Scan() {
+		field, rest, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
+		rest = strings.TrimSpace(rest)
+		switch field {
+		case "websocket":
+			p.public = strings.TrimSuffix(strings.TrimPrefix(rest, "ws://"), "/connection/websocket")
+		case "health":
+			p.internal = strings.TrimSuffix(strings.TrimPrefix(rest, "http://"), "/health/ready")
+		}
+	}
 }
 
 // environ is the environment without settings: those of whoever runs the tests are not for the nodes they start.

@@ -56,6 +56,10 @@ func (c *serveCmd) serve(ctx context.Context, env *environment) error {
 	}
 	log := slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level}))
 	n, err := startNode(ctx, cfg, nodeOptions{insecure: c.Insecure || c.Demo, page: c.Demo, log: log})
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		log.Info("told to end before the broker was there")
+		return nil
+	}
 	if err != nil {
 		return err
 	}

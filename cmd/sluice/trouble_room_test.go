@@ -1,0 +1,145 @@
+package main_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	nats "github.com/nats-io/nats.go"
+)
+
+// roomConfig is of a node that keeps rows until it has no room for more.
+const roomConfig = `
+broker: {max_store: %s}
+namespaces:
+  - {name: rows, mode: table}
+  - {name: ticks, mode: stream, history: {size: 200000, age: 1h}}
+`
+
+// rowSize is how large the rows are that fill the store.
+const rowSize = 32 << 10
+
+// fill publishes rows until the broker takes no more, and returns those that it took. Every refusal has to say that it may be tried
+// again.
+func (p *process) fill() (rows map[string]string) {
+	p.t.Helper()
+	rows = map[string]string{}
+	for i := 0; ; i++ {
+		key := fmt.Sprintf("row%d", i)
+		switch err := p.row(key); {
+		case isBusy(err):
+			return rows
+		case err != nil:
+			p.t.Fatalf("after %d rows: %v", i, err)
+		case i > 10_000:
+			p.t.Fatal("the store is never full")
+		}
+		rows[key] = rowData(key)
+	}
+}
+
+// row publishes a large row.
+func (p *process) row(key string) error {
+	return p.try("publish", fmt.Sprintf(`{"channel":"rows:all","key":%q,"data":%s}`, key, rowData(key)))
+}
+
+func rowData(key string) string { return `"` + key + strings.Repeat(" ", rowSize) + `"` }
+
+// checkRows fails the test if the table does not have the rows.
+func checkRows(t *testing.T, node *process, rows map[string]string) {
+	t.Helper()
+	startCrowd(t, newFeedClient("the reader", node.public, overWebSocket, map[string]*expectation{"rows:all": {rows: rows}})).awaitComplete()
+}
+
+// TestMaxStore: when the room given to the embedded broker is used up, publications are refused and nothing else happens. Given more
+// room, the node goes on with all that was acknowledged.
+func TestMaxStore(t *testing.T) {
+	folder := t.TempDir()
+	node := startNodeWith(t, fmt.Sprintf(roomConfig, "4MiB"), "--data", folder)
+	rows := node.fill()
+	if len(rows) < 10 {
+		t.Errorf("it took only %d rows", len(rows))
+	}
+	checkRows(t, node, rows)
+	node.awaitReady()
+	if log := node.stderr.String(); !strings.Contains(log, "the broker refuses publications") || !strings.Contains(log, "insufficient") {
+		t.Error("it does not say why it refuses")
+	}
+	if code := node.terminate(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	node = startNodeWith(t, fmt.Sprintf(roomConfig, "16MiB"), "--data", folder)
+	if err := node.row("more"); err != nil {
+		t.Error(err)
+	}
+	rows["more"] = rowData("more")
+	checkRows(t, node, rows)
+}
+
+// TestPlainPublisher: what a NATS client without Sluice publishes arrives as the documentation says, whatever it is, and no client is
+// disturbed by it.
+func TestPlainPublisher(t *testing.T) {
+	address := freePort(t)
+	node := startNodeWith(t, fmt.Sprintf(`
+broker: {listen: %q}
+namespaces:
+  - {name: ticks, mode: stream, history: {size: 200000, age: 1h}}
+  - {name: rows, mode: table}
+`, address))
+	tests := []struct{ data, want string }{ // an empty want: it is left out
+		{`{"a": 1, "b": [1, 2]}`, `{"a": 1, "b": [1, 2]}`},
+		{"[1,\n 2]", `[1,2]`},
+		{`7`, `7`},
+		{`plain text`, `"plain text"`},
+		{"two\nlines, \"quoted\"\t\x00 é", `"two\nlines, \"quoted\"\t\u0000 é"`},
+		{"\xff\xfe\x00", ""},
+		{"", `""`},
+		{`{"broken":`, `"{\"broken\":"`},
+		{`{} {}`, `"{} {}"`},
+		{"{\"a\":\"\xff\"}", ""},
+		{`"the last"`, `"the last"`},
+	}
+	var want, got []string
+	for _, tt := range tests {
+		if tt.want != "" {
+			want = append(want, tt.want)
+		}
+	}
+	client := newFeedClient("the client", node.public, overWebSocket, map[string]*expectation{
+		"ticks:a": {count: len(want)}, "rows:all": {rows: map[string]string{"a.b": `"text"`}},
+	})
+	client.book.accounts["ticks:a"].taken = func(data []byte) { got = append(got, string(data)) }
+	watching := startCrowd(t, client)
+	conn, err := nats.Connect("nats://" + address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	send := func(subject, data string) {
+		t.Helper()
+		answer, err := conn.Request(subject, []byte(data), troubleTime)
+		if err != nil || !strings.Contains(string(answer.Data), `"seq"`) {
+			t.Errorf("%q is not acknowledged: %v %v", data, answer, err)
+		}
+	}
+	send("sluice.rows.t.rows:all.a%2Eb", "text")
+	send("sluice.rows.t.rows:all", "no row, and so no publication")
+	for _, tt := range tests {
+		send("sluice.ticks.s.ticks:a", tt.data)
+	}
+	watching.awaitComplete()
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	if client.cuts > 0 {
+		t.Error("the client was cut")
+	}
+	if n := strings.Count(node.stderr.String(), "a message is no publication and was left out"); n != 3 {
+		t.Errorf("it says of %d messages that they were left out, want 3", n)
+	}
+	result := node.api("history", map[string]any{"channel": "ticks:a", "limit": 100})
+	if pubs, ok := result["publications"].([]any); !ok || len(pubs) != len(want) {
+		t.Errorf("the history has %d publications, want %d", len(pubs), len(want))
+	}
+}
