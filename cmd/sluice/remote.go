@@ -40,6 +40,14 @@ func newRemote(f remoteFlags, conns int) *remote {
 
 func (r *remote) close() { r.client.CloseIdleConnections() }
 
+// unansweredError says that a node was asked and gave no answer of the API, so that nobody knows what it did.
+type unansweredError struct {
+	error
+	somebody bool // something is at that address
+}
+
+func (e unansweredError) Unwrap() error { return e.error }
+
 // call carries out a method; result may be nil. An error of the API is a *push.Error.
 func (r *remote) call(ctx context.Context, method string, request, result any) error {
 	body, err := json.Marshal(request)
@@ -56,12 +64,12 @@ func (r *remote) call(ctx context.Context, method string, request, result any) e
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("%s does not answer, is a node running there? %w", r.base, unwrapURL(err))
+		return unansweredError{error: fmt.Errorf("%s does not answer, is a node running there? %w", r.base, unwrapURL(err))}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
 	if err != nil {
-		return err
+		return unansweredError{err, true}
 	}
 	var reply struct {
 		Error *struct {
@@ -71,13 +79,17 @@ func (r *remote) call(ctx context.Context, method string, request, result any) e
 		Result json.RawMessage `json:"result"`
 	}
 	if err := json.Unmarshal(answer, &reply); err != nil {
-		return fmt.Errorf("%s answers %s, but not like a node of sluice", r.base, resp.Status)
+		err := fmt.Errorf("%s answers %s, but not like a node of sluice", r.base, resp.Status)
+		if resp.StatusCode >= http.StatusInternalServerError { // a node that is not ready yet, or a proxy whose node is away
+			err = unansweredError{err, true}
+		}
+		return err
 	}
 	switch {
 	case reply.Error != nil:
 		return &push.Error{
 			Code: reply.Error.Code, Message: reply.Error.Message,
-			Temporary: reply.Error.Code == push.ErrTooManyRequests.Code,
+			Temporary: reply.Error.Code == push.ErrTooManyRequests.Code || reply.Error.Code == push.ErrInternal.Code,
 		}
 	case result != nil:
 		return json.Unmarshal(reply.Result, result)

@@ -7,6 +7,7 @@ import (
 	"hash"
 	"hash/fnv"
 	"math/rand/v2"
+	"strconv"
 	"time"
 )
 
@@ -16,19 +17,24 @@ const (
 	maxPause = time.Second
 )
 
-// channel is what one channel has got. All but name and lane belong to the lane's goroutine while it runs.
+// channel is what one channel has got. All but the first three belong to the lane's goroutine while it runs.
 type channel struct {
 	name      string
 	lane      *lane
+	passed    int64 // frames up to this one were accepted in an earlier run
 	published int64
 	bytes     int64
 	hash      hash.Hash
 }
 
-func newChannel(name string, lanes []*lane) *channel {
+func newChannel(name string, lanes []*lane, mark *Mark) *channel {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name)) // never fails
-	return &channel{name: name, lane: lanes[h.Sum32()%uint32(len(lanes))], hash: sha256.New()}
+	c := &channel{name: name, lane: lanes[h.Sum32()%uint32(len(lanes))], hash: sha256.New()}
+	if mark != nil {
+		c.passed = mark.accepted(name)
+	}
+	return c
 }
 
 // route is where the frames of one symbol in one file go.
@@ -39,10 +45,11 @@ type route struct {
 
 // item is a frame in a lane.
 type item struct {
-	to   *route
-	data []byte
-	file string
-	line int
+	to    *route
+	data  []byte
+	frame int64 // its number in the merged order
+	file  string
+	line  int
 }
 
 // lane publishes the frames of some channels, one after the other.
@@ -68,7 +75,7 @@ var newline = []byte{'\n'}
 
 func (l *lane) publish(ctx context.Context, it item) error {
 	c := it.to.channel
-	p := Publication{Channel: c.name, Key: it.to.key, Data: it.data}
+	p := Publication{Channel: c.name, Key: it.to.key, Data: it.data, ID: l.run.id + "-" + strconv.FormatInt(it.frame, 10)}
 	for bound := minPause; ; bound = min(2*bound, maxPause) {
 		err := l.run.opts.Publisher.Publish(ctx, p)
 		if err == nil {
@@ -80,6 +87,7 @@ func (l *lane) publish(ctx context.Context, it item) error {
 		if !temporary(err) {
 			return &Error{File: it.file, Line: it.line, Channel: c.name, Err: err}
 		}
+		l.run.trouble.Store(&err)
 		l.run.retried.Add(1)
 		if err := pause(ctx, rand.N(bound)); err != nil {
 			return err
@@ -91,17 +99,16 @@ func (l *lane) publish(ctx context.Context, it item) error {
 	_, _ = c.hash.Write(newline)
 	l.run.published.Add(1)
 	l.run.bytes.Add(int64(len(it.data)))
+	if mark := l.run.opts.Mark; mark != nil {
+		return mark.accept(c.name, it.frame)
+	}
 	return nil
 }
 
-// temporary reports whether a publication was refused for now; see Publisher.
+// temporary reports whether a publication may come again; see Publisher.
 func temporary(err error) bool {
 	var t interface{ Temporary() bool }
-	if !errors.As(err, &t) || !t.Temporary() {
-		return false
-	}
-	timeout, ok := t.(interface{ Timeout() bool })
-	return !ok || !timeout.Timeout()
+	return errors.As(err, &t) && t.Temporary()
 }
 
 // pause waits for d or the end of ctx.

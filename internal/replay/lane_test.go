@@ -117,7 +117,6 @@ func TestFinalErrors(t *testing.T) {
 	}{
 		{"not temporary by type", errors.New("channel is unknown")},
 		{"not temporary by answer", refusal{}},
-		{"time-out", fmt.Errorf("publish: %w", context.DeadlineExceeded)},
 		{"cancelled by somebody else", context.Canceled},
 	}
 	for _, tt := range tests {

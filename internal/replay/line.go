@@ -75,5 +75,8 @@ func (p Progress) text() string {
 	if p.Retried > 0 {
 		add("%s retried", thousands(p.Retried))
 	}
+	if p.Trouble != nil {
+		add("trying again: %v", p.Trouble)
+	}
 	return strings.Join(parts, "  ")
 }

@@ -35,11 +35,13 @@ func openAll(files []string, opts *recording.Options) (*merger, error) {
 			m.close()
 			return nil, err
 		}
-		short := strings.TrimSuffix(filepath.Base(name), ".gz")
-		m.all = append(m.all, &source{reader: r, short: short, index: i, routes: map[string]*route{}})
+		m.all = append(m.all, &source{reader: r, short: shortName(name), index: i, routes: map[string]*route{}})
 	}
 	return m, nil
 }
+
+// shortName returns what {file} stands for.
+func shortName(path string) string { return strings.TrimSuffix(filepath.Base(path), ".gz") }
 
 // next returns the source whose head is the next frame, or io.EOF. The head, with its data, stays as it is until the next call.
 func (m *merger) next() (*source, error) {

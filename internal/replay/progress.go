@@ -19,7 +19,8 @@ type Position struct {
 type Progress struct {
 	Published int64 // accepted publications
 	Skipped   int64 // frames left out because they have no symbol
-	Retried   int64 // temporary refusals
+	Passed    int64 // frames left out because they were accepted in an earlier run
+	Retried   int64 // further tries
 	Bytes     int64 // of published data
 
 	Rate     float64       // publications a second since the last report; with Done, since the start
@@ -28,6 +29,7 @@ type Progress struct {
 	Elapsed  time.Duration // since the start
 	Left     time.Duration // until the end if the rest is like what was; negative when unknown
 	Behind   time.Duration // how late the replay is, because the publisher does not keep up with the speed
+	Trouble  error         // why there are only further tries, when nothing was accepted since the last report
 	Done     bool          // the replay has ended
 }
 
@@ -36,6 +38,7 @@ func (r *run) progress() Progress {
 	p := Progress{
 		Published: r.published.Load(),
 		Skipped:   r.skipped.Load(),
+		Passed:    r.passed.Load(),
 		Retried:   r.retried.Load(),
 		Bytes:     r.bytes.Load(),
 		Position:  r.position(),
@@ -76,6 +79,9 @@ func (r *run) report(ended <-chan struct{}) {
 		if d := p.Elapsed - before.Elapsed; d > 0 {
 			p.Rate = float64(p.Published-before.Published) / d.Seconds()
 		}
+		if trouble := r.trouble.Load(); trouble != nil && p.Published == before.Published && p.Retried > before.Retried {
+			p.Trouble = *trouble
+		}
 		before = p
 		r.opts.Progress(p)
 	}
@@ -85,7 +91,8 @@ func (r *run) report(ended <-chan struct{}) {
 type Summary struct {
 	Published       int64
 	SkippedNoSymbol int64 // frames left out because a template needs a symbol and they have none
-	Retried         int64 // temporary refusals
+	Passed          int64 // frames left out because they were accepted in an earlier run
+	Retried         int64 // further tries
 	Bytes           int64 // of published data
 	Duration        time.Duration
 	Position        Position // how far the recordings were read; after an error, some of that may not have been published
@@ -104,6 +111,7 @@ func (r *run) summary() Summary {
 	s := Summary{
 		Published:       r.published.Load(),
 		SkippedNoSymbol: r.skipped.Load(),
+		Passed:          r.passed.Load(),
 		Retried:         r.retried.Load(),
 		Bytes:           r.bytes.Load(),
 		Duration:        time.Since(r.started),
@@ -128,6 +136,9 @@ func (s Summary) String() string {
 	}
 	if s.SkippedNoSymbol > 0 {
 		fmt.Fprintf(&b, "; %s without symbol left out", count(s.SkippedNoSymbol, "frame"))
+	}
+	if s.Passed > 0 {
+		fmt.Fprintf(&b, "; %s accepted earlier", count(s.Passed, "publication"))
 	}
 	if s.Retried > 0 {
 		fmt.Fprintf(&b, "; %s tried again", count(s.Retried, "refusal"))

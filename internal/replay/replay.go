@@ -17,13 +17,21 @@
 //
 // # Errors
 //
-// A refusal that calls itself temporary is tried again, with growing pauses, as long as the context lives. Any other error ends the
-// replay, and so does a recording that cannot be read; what was read before that is published.
+// An error that calls itself temporary, be it a refusal or the lack of an answer, is followed by another try, with growing pauses, as
+// long as the context lives. Any other error ends the replay, and so does a recording that cannot be read; what was read before that is
+// published.
+//
+// # Interruptions
+//
+// Each publication has an ID, by which the receiver knows it when it comes again. With a [Mark], a replay that ended early goes on
+// where it was: what was accepted is passed over, and what was in doubt, at most one publication for each lane, comes
+// again under the same ID. So nothing is lost, and nothing is stored twice for as long as the receiver remembers IDs.
 package replay
 
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -46,12 +54,14 @@ type Publication struct {
 	Channel string
 	Key     string // empty when [Options] has no template for it
 	Data    []byte // belongs to the publisher; nobody changes it any more
+	// ID is the publication's own: the same whenever it comes again, be it in a later run with the same [Mark].
+	ID string
 }
 
 // Publisher takes what is replayed. Publish is called concurrently, but for one channel one call at a time. It returns nil once p is
-// accepted. An error with a method Temporary() bool that returns true says that p was refused for now and nothing was stored: the
-// same p comes again. If the error is also a time-out, by a method Timeout() bool, it is final nevertheless: whether p was stored is
-// not known then, and publishing it again could publish it twice.
+// accepted. An error with a method Temporary() bool that returns true says that p may be accepted later: the same p comes
+// again. It does not say that nothing was stored. Where that is not known, because an answer was lost or took too long, the receiver
+// has to recognise p by its ID.
 type Publisher interface {
 	Publish(ctx context.Context, p Publication) error
 }
@@ -77,6 +87,8 @@ type Options struct {
 	Queue int
 	// MaxLine bounds the lines of the recordings, see [recording.Options].
 	MaxLine int
+	// Mark, when not nil, notes what is accepted, and what it has noted before is passed over. The pace begins with what comes after.
+	Mark *Mark
 	// Progress, when not nil, is told how the replay is doing: every ProgressEvery, and once at the end, with Done set, however the
 	// replay ends. One call at a time is made. The replay goes on meanwhile, but does not end before Progress returns.
 	Progress func(Progress)
@@ -139,7 +151,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Run replays recordings. It returns when everything is published, at the first final error, or when ctx ends, and always after
 // the last call of the publisher has returned. The summary tells what was published in any case. The error is an [*Error] when a
 // publication was refused, a [*recording.Error] when a file cannot be read, and ctx.Err(), wrapped, when ctx ended; otherwise
-// the options are wrong.
+// the options are wrong or the mark cannot be written.
 func Run(ctx context.Context, opts Options) (Summary, error) {
 	r, err := newRun(opts.withDefaults())
 	if err != nil {
@@ -152,6 +164,7 @@ func Run(ctx context.Context, opts Options) (Summary, error) {
 // run is one replay. The fields up to the first gap are set at the start.
 type run struct {
 	opts    Options
+	id      string // begins the IDs
 	channel template
 	key     template
 	merge   *merger
@@ -168,9 +181,11 @@ type run struct {
 	recorded  atomic.Int64 // time of the last of them
 	behind    atomic.Int64 // nanoseconds that the replay is late
 	skipped   atomic.Int64
+	passed    atomic.Int64
 	published atomic.Int64
 	bytes     atomic.Int64
 	retried   atomic.Int64
+	trouble   atomic.Pointer[error] // why something was tried again last
 
 	mu      sync.Mutex
 	failure error // what came first
@@ -180,7 +195,10 @@ func newRun(opts Options) (*run, error) {
 	if err := opts.check(); err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
-	r := &run{opts: opts, channels: map[string]*channel{}}
+	r := &run{opts: opts, id: rand.Text(), channels: map[string]*channel{}}
+	if opts.Mark != nil {
+		r.id = opts.Mark.header.Run
+	}
 	var err error
 	if r.channel, err = parseTemplate(opts.Channel); err != nil {
 		return nil, fmt.Errorf("replay: channel: %w", err)
@@ -220,6 +238,9 @@ func (r *run) run(ctx context.Context) (Summary, error) {
 		close(l.queue)
 	}
 	lanes.Wait()
+	if r.opts.Mark != nil && r.failure == nil {
+		r.failure = r.opts.Mark.finish()
+	}
 	close(ended)
 	reporter.Wait()
 	if r.opts.Progress != nil {
@@ -232,6 +253,7 @@ func (r *run) run(ctx context.Context) (Summary, error) {
 
 // read hands the frames to the lanes, in merged order and at their time.
 func (r *run) read(ctx context.Context) error {
+	number := int64(0)
 	for {
 		if ctx.Err() != nil { // where no frame is published, nothing else looks
 			return stopped(ctx)
@@ -243,24 +265,36 @@ func (r *run) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		number++
+		to := r.route(s)
+		if to == nil || number <= to.channel.passed {
+			r.pass(number, s.head.Time, to)
+			continue
+		}
 		late, err := r.pace.wait(ctx, s.head.Time)
 		if err != nil {
 			return err
 		}
-		r.frames.Add(1)
+		r.frames.Store(number)
 		r.recorded.Store(s.head.Time)
 		r.behind.Store(int64(late))
-		to := r.route(s)
-		if to == nil {
-			r.skipped.Add(1)
-			continue
-		}
-		it := item{to: to, data: bytes.Clone(s.head.Data), file: s.reader.Name(), line: s.head.Line}
+		it := item{to: to, data: bytes.Clone(s.head.Data), frame: number, file: s.reader.Name(), line: s.head.Line}
 		select {
 		case to.channel.lane.queue <- it:
 		case <-ctx.Done():
 			return stopped(ctx)
 		}
+	}
+}
+
+// pass counts a frame that is not published: it goes nowhere, or was accepted before. It does not wait for its time.
+func (r *run) pass(number, recorded int64, to *route) {
+	r.frames.Store(number)
+	r.recorded.Store(recorded)
+	if to == nil {
+		r.skipped.Add(1)
+	} else {
+		r.passed.Add(1)
 	}
 }
 
@@ -276,7 +310,7 @@ func (r *run) route(s *source) *route {
 		name := r.channel.expand(symbol, s.short)
 		c := r.channels[name]
 		if c == nil {
-			c = newChannel(name, r.lanes)
+			c = newChannel(name, r.lanes, r.opts.Mark)
 			r.channels[name] = c
 		}
 		to = &route{channel: c, key: r.key.expand(symbol, s.short)}
