@@ -72,6 +72,10 @@ func (a *attachment) trouble() {
 // errWrong ends a consumer that lost something or was lost itself.
 var errWrong = errors.New("the consumer is not to be trusted any more")
 
+func wrong(why string, args ...any) error {
+	return fmt.Errorf("%w: %s", errWrong, fmt.Sprintf(why, args...))
+}
+
 func (a *attachment) run() {
 	defer close(a.done)
 	defer a.partition.forget(a)
@@ -84,8 +88,8 @@ func (a *attachment) run() {
 		if a.ctx.Err() != nil {
 			return
 		}
+		a.partition.broker.opts.Logger.Warn("a partition is followed anew", "stream", a.partition.stream, "after", a.last, "error", err)
 		if !errors.Is(err, errWrong) {
-			a.partition.broker.opts.Logger.Warn("a partition cannot be followed; trying again", "stream", a.partition.stream, "error", err)
 			a.rest()
 		}
 	}
@@ -127,7 +131,7 @@ func (a *attachment) consume() error {
 	inbox := p.broker.reads.NewInbox()
 	back, before := p.broker.whenBack(), p.view()
 	if before.Epoch != a.epoch {
-		return errWrong
+		return wrong("a new life began")
 	}
 	sub, err := subscribe(p.broker.reads, inbox, in.add)
 	if err != nil {
@@ -144,7 +148,7 @@ func (a *attachment) consume() error {
 	}
 	defer a.dropConsumer(name)
 	if err := p.confirm(a.ctx, before, p.broker.connections(), 0); errors.Is(err, errNewLife) {
-		return errWrong
+		return wrong("a new life began")
 	} else if err != nil {
 		return err
 	}
@@ -156,11 +160,11 @@ func (a *attachment) consume() error {
 		select {
 		case <-in.wake:
 		case <-a.wrong:
-			return errWrong
+			return wrong("a new life began")
 		case <-back: // the server may be another one, and what was on its way is lost
-			return errWrong
+			return wrong("the connection is another one")
 		case <-quiet.C:
-			return errWrong
+			return wrong("nothing came for %v", silence)
 		case <-a.ctx.Done():
 			return a.ctx.Err()
 		}
@@ -237,7 +241,7 @@ func (a *attachment) control(m *nats.Msg) error {
 	}
 	if sent := value(m.Header, "Nats-Last-Consumer"); sent != "" {
 		if sent != strconv.FormatUint(a.received, 10) {
-			return errWrong
+			return wrong("%s messages were sent, %d have come", sent, a.received)
 		}
 		a.level = time.Now().Add(-heartbeat)
 	}
@@ -251,7 +255,7 @@ func (a *attachment) message(m *nats.Msg) error {
 		return fmt.Errorf("a message without its place in the stream: %w", err)
 	}
 	if meta.Sequence.Consumer != a.received+1 {
-		return errWrong
+		return wrong("message %d came after %d", meta.Sequence.Consumer, a.received)
 	}
 	a.received++
 	p := a.partition

@@ -43,6 +43,9 @@ func startHost(o *Options) (*host, error) {
 	}
 	if m.renewed != "" {
 		o.Logger.Warn("the data folder begins a new generation; clients begin afresh", "folder", o.Dir, "why", m.renewed)
+		if err := dropIndexes(o.Dir); err != nil {
+			return nil, errors.Join(fmt.Errorf("the data folder cannot be written to: %w", err), m.close())
+		}
 	}
 	h := &host{opts: o, mark: m, token: o.Token}
 	if o.Listen != "" && o.Token == "" {
@@ -56,6 +59,20 @@ func startHost(o *Options) (*host, error) {
 	}
 	h.srv = srv
 	return h, nil
+}
+
+// dropIndexes deletes what tells the server that it need not look at the messages themselves. With it, it trusts files that were
+// damaged, and a damaged sequence number has it fill the memory of the machine; without, it checks every message.
+func dropIndexes(dir string) error {
+	return filepath.WalkDir(filepath.Join(dir, "jetstream"), func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Name() == "index.db" {
+			err = os.Remove(path)
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+		return err
+	})
 }
 
 // isLoopback refuses an address that others can reach.

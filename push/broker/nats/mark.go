@@ -91,6 +91,8 @@ func (m *mark) whyNew(boot string, isFresh bool) string {
 		return ""
 	case err != nil:
 		return fmt.Sprintf("its mark cannot be read: %v", err)
+	case m.have.Generation == "":
+		return "its mark is not complete"
 	case m.have.Changed != changedAt(m.lock):
 		return "it is a copy, or files in it were replaced"
 	case !m.have.Clean && m.have.Boot != boot:
