@@ -66,6 +66,10 @@ bench: ## Run benchmarks: BENCH, COUNT and PKG choose them
 bench-once: ## Run every benchmark once, to see that it works
 	@$(call each,go test -run '^$$' -bench . -benchtime 1x -timeout 10m ./...)
 
+.PHONY: figures
+figures: ## Measure the command as users run it, for some minutes, on a machine that has nothing else to do
+	@SLUICE_FIGURES=full go test -run '^$$' -bench Figures -benchtime 1x -timeout 60m ./cmd/sluice
+
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME
 	@FUZZTIME=$(FUZZTIME) tools/fuzz

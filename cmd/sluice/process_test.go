@@ -17,10 +17,11 @@ import (
 	"time"
 )
 
-// The programs that tests run as processes, each built when it is first asked for: the command, and a
-// NATS server.
+// The programs that tests run as processes, each built when it is first asked for: the command as tests run it, the command as users
+// do, and a NATS server.
 var (
 	binary     = builder("sluice", "-race", ".")
+	plain      = builder("sluice-plain", ".")
 	natsServer = builder("nats-server", "github.com/nats-io/nats-server/v2")
 )
 
