@@ -82,6 +82,7 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		Origins:            cfg.Origins,
 		MessageBytes:       int(cfg.Limits.MessageBytes),
 		SendBuffer:         int(cfg.Limits.SendBuffer),
+		WriteTimeout:       time.Duration(cfg.Limits.WriteTimeout),
 		Sessions:           cfg.Limits.Sessions,
 		SessionsPerAddress: cfg.Limits.SessionsPerAddress,
 		PingInterval:       pingOf(cfg),

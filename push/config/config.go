@@ -118,6 +118,8 @@ type Limits struct {
 	MessageBytes Bytes `yaml:"message_bytes"`
 	// SendBuffer is how much may wait to be written to one client: 4 KiB to 64 MiB.
 	SendBuffer Bytes `yaml:"send_buffer"`
+	// WriteTimeout is how long a client may take nothing of what is to be written to it before it is cut: 1 second to 1 hour.
+	WriteTimeout Duration `yaml:"write_timeout"`
 	// Sessions is the most clients connected at a time; 0 is no limit.
 	Sessions int `yaml:"sessions"`
 	// SessionsPerAddress is the most clients connected from one address; 0 is no limit.
@@ -201,6 +203,7 @@ func Default() *Config {
 		Limits: Limits{
 			MessageBytes:            64 << 10,
 			SendBuffer:              64 << 10,
+			WriteTimeout:            Duration(10 * time.Second),
 			SubscriptionsPerSession: 128,
 		},
 		Linger:     Duration(30 * time.Second),

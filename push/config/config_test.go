@@ -138,7 +138,7 @@ func TestLoadFile(t *testing.T) {
 			Name: "backend", Hash: hash,
 			Scopes: []config.Scope{config.ScopePublish, config.ScopeRead, config.ScopeControl},
 		}}},
-		Limits: config.Limits{MessageBytes: 1e6, SendBuffer: 128 << 10, Sessions: 10, SessionsPerAddress: 5},
+		Limits: config.Limits{MessageBytes: 1e6, SendBuffer: 128 << 10, WriteTimeout: config.Duration(10 * time.Second), Sessions: 10, SessionsPerAddress: 5},
 		Ping:   config.Ping{Interval: minute, Timeout: minute / 120},
 		Namespaces: []config.Namespace{{
 			Name: "quotes", Mode: push.Table,
@@ -193,7 +193,7 @@ func TestPrecedence(t *testing.T) {
 
 // samples holds for every key outside lists a value that is not its default.
 var samples = map[string]string{
-	"listen": ":7", "internal": ":8", "auth.anonymous": "true", "limits.message_bytes": "1MiB", "limits.send_buffer": "32KiB",
+	"listen": ":7", "internal": ":8", "auth.anonymous": "true", "limits.message_bytes": "1MiB", "limits.send_buffer": "32KiB", "limits.write_timeout": "20s",
 	"limits.sessions": "7", "limits.sessions_per_address": "8", "limits.subscriptions_per_session": "9", "linger": "1s",
 	"ping.interval": "60s", "ping.timeout": "3s", "namespaces": "[{name: x}]",
 	"origins":  `["https://example.org"]`,

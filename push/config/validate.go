@@ -163,6 +163,7 @@ func checkSet[T ~string](r *report, key string, list []T, known ...T) {
 func (l Limits) check(r *report) {
 	checkRange(r, "limits.message_bytes", l.MessageBytes, 128, 64<<20)
 	checkRange(r, "limits.send_buffer", l.SendBuffer, 4<<10, 64<<20)
+	checkRange(r, "limits.write_timeout", l.WriteTimeout, Duration(time.Second), Duration(time.Hour))
 	checkRange(r, "limits.sessions", l.Sessions, 0, maxInt)
 	checkRange(r, "limits.sessions_per_address", l.SessionsPerAddress, 0, maxInt)
 	checkRange(r, "limits.subscriptions_per_session", l.SubscriptionsPerSession, 0, maxInt)

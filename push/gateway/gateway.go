@@ -56,6 +56,9 @@ type Options struct {
 	MessageBytes int
 	// SendBuffer bounds what the kernel holds for one client; default 64 KiB; negative leaves it to the system.
 	SendBuffer int
+	// WriteTimeout is how long a client may take nothing of what is to be written to it before it is cut; default 10 s; negative:
+	// for ever.
+	WriteTimeout time.Duration
 	// Sessions bounds the clients connected at a time, SessionsPerAddress those from one address; default no bound.
 	Sessions           int
 	SessionsPerAddress int
@@ -91,6 +94,7 @@ func (o *Options) withDefaults() Options {
 		}
 	}
 	number(&out.SendBuffer, 64<<10)
+	duration(&out.WriteTimeout, 10*time.Second)
 	duration(&out.PingInterval, 25*time.Second)
 	duration(&out.PongTimeout, 8*time.Second)
 	if out.MessageBytes <= 0 {
@@ -154,6 +158,7 @@ func New(h *hub.Hub, o *Options) *Gateway {
 	}, &session.Options{
 		MaxMessage:   g.options.MessageBytes + frameSlack,
 		SendBuffer:   max(g.options.SendBuffer, 0),
+		WriteTimeout: g.options.WriteTimeout,
 		NotSentLowat: 16 << 10,
 		Logger:       g.options.Logger,
 	})

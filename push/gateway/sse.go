@@ -20,9 +20,8 @@ const (
 	streamBuffer = 64 << 10
 	// keptBuffer is the largest buffer that a stream keeps while it has nothing to write.
 	keptBuffer = 4 << 10
-	// streamChunk is what a stream writes at a time, and streamWriteTimeout how long a client may take for that.
-	streamChunk        = 16 << 10
-	streamWriteTimeout = 10 * time.Second
+	// streamChunk is what a stream writes at a time.
+	streamChunk = 16 << 10
 )
 
 // stream is one SSE connection. It is the carrier of its hub session; the goroutine of the HTTP request writes.
@@ -286,7 +285,9 @@ func (s *stream) write(ctx context.Context, p []byte) bool {
 		return true
 	}
 	for chunk := range slices.Chunk(p, streamChunk) {
-		_ = s.out.SetWriteDeadline(time.Now().Add(streamWriteTimeout)) // where it is not supported nothing bounds the write but the client
+		if t := s.gateway.options.WriteTimeout; t > 0 {
+			_ = s.out.SetWriteDeadline(time.Now().Add(t)) // where it is not supported nothing bounds the write but the client
+		}
 		if ctx.Err() != nil {
 			return false // looked at after the deadline was set, so that it does not cover that of untilCut
 		}
