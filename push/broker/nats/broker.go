@@ -84,14 +84,20 @@ func (b *Broker) start(ctx context.Context) error {
 	if _, err := b.js.AccountInfo(ctx); err != nil {
 		return fmt.Errorf("the server has no JetStream for us: %w", err)
 	}
+	if err := b.watch(); err != nil {
+		return err
+	}
 	b.running.Go(b.look)
 	return nil
 }
 
+// clientName is what the names of our connections begin with.
+const clientName = "sluice "
+
 // connect makes a connection that comes back by itself and keeps nothing while it is lost.
 func (b *Broker) connect(ctx context.Context, purpose string) (*nats.Conn, jetstream.JetStream, error) {
 	options := []nats.Option{
-		nats.Name("sluice " + purpose),
+		nats.Name(clientName + purpose),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(100 * time.Millisecond),
 		nats.ReconnectJitter(100*time.Millisecond, 300*time.Millisecond),

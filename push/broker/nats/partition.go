@@ -32,6 +32,7 @@ type partition struct {
 	created time.Time // the stream
 	known   uint64    // an offset that is in the store, and with it all that this process was told of
 	sure    sureness
+	meddler string // names what somebody else deleted, until it has led to a new life
 	grown   uint64 // see metaGrown
 	floor   uint64 // see metaFloor
 	horizon horizon
@@ -103,13 +104,32 @@ func (p *partition) lookHeld(ctx context.Context) (push.Position, error) {
 	if err != nil {
 		return push.Position{}, err
 	}
-	if why := p.isShorter(info, before); why != "" {
+	why, generation := p.isShorter(info, before), newGeneration()
+	p.mu.Lock()
+	meddler := p.meddler
+	p.mu.Unlock()
+	if why == "" && meddler != "" && info.Config.Metadata[metaGeneration] != meddler {
+		why, generation = "somebody else deleted some", meddler // the same on all nodes
+	}
+	if why != "" {
 		p.broker.opts.Logger.Error("publications are gone from the broker; clients begin afresh", "stream", p.stream, "why", why)
-		if info, err = p.raise(ctx, info); err != nil {
+		if info, err = p.raise(ctx, info, generation); err != nil {
 			return push.Position{}, err
 		}
 	}
+	p.mu.Lock()
+	if p.meddler == meddler {
+		p.meddler = ""
+	}
+	p.mu.Unlock()
 	return p.take(info, sure), nil
+}
+
+// meddled notes that somebody else deleted publications.
+func (p *partition) meddled(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.meddler = id
 }
 
 // view is what was known before something was asked of the server.
@@ -220,7 +240,7 @@ func (p *partition) lostIn(info *jetstream.StreamInfo) string {
 }
 
 // raise gives the stream another generation.
-func (p *partition) raise(ctx context.Context, info *jetstream.StreamInfo) (*jetstream.StreamInfo, error) {
+func (p *partition) raise(ctx context.Context, info *jetstream.StreamInfo, generation string) (*jetstream.StreamInfo, error) {
 	timed, cancel := p.broker.timed(ctx)
 	defer cancel()
 	c := info.Config
@@ -228,7 +248,7 @@ func (p *partition) raise(ctx context.Context, info *jetstream.StreamInfo) (*jet
 	for k, v := range info.Config.Metadata {
 		c.Metadata[k] = v
 	}
-	c.Metadata[metaGeneration] = newGeneration()
+	c.Metadata[metaGeneration] = generation
 	c.Metadata[metaLost] = p.lostIn(info)
 	c.Metadata[metaFloor] = strconv.FormatUint(info.State.LastSeq, 10)
 	s, err := p.broker.js.UpdateStream(timed, c)

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-const serverToken = "secret of the tests"
+const serverToken = "secret-of-the-tests"
 
 // process is a stand-alone server that keeps its data in a folder of its own, behind a proxy whose address stays the same when
 // the server is started again.

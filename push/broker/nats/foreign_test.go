@@ -1,0 +1,206 @@
+package nats_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
+	"github.com/sluice-push/sluice/push/broker/nats"
+	"github.com/sluice-push/sluice/push/pushtest"
+)
+
+// reachable opens a broker whose embedded server others can reach, and connects to that as a program without Sluice.
+func reachable(t *testing.T, o *nats.Options) (*nats.Broker, jetstream.JetStream) {
+	t.Helper()
+	o.Dir, o.Listen, o.Token = t.TempDir(), "127.0.0.1:0", serverToken
+	b := closing(t, open(t, o))
+	return b, stranger(t, "nats://"+serverToken+"@"+b.Address())
+}
+
+// stranger connects to a server as a program without Sluice.
+func stranger(t *testing.T, url string) jetstream.JetStream {
+	t.Helper()
+	conn, err := client.Connect(url, client.Timeout(pushtest.Patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		closed := make(chan struct{})
+		conn.SetClosedHandler(func(*client.Conn) { close(closed) })
+		conn.Close()
+		<-closed
+	})
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+// send publishes a message as a program without Sluice.
+func send(t *testing.T, js jetstream.JetStream, m *client.Msg) {
+	t.Helper()
+	if _, err := js.PublishMsg(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTokenNeeded: who has no token does not get in.
+func TestTokenNeeded(t *testing.T) {
+	t.Parallel()
+	b, _ := reachable(t, &nats.Options{})
+	if conn, err := client.Connect("nats://" + b.Address()); err == nil {
+		conn.Close()
+		t.Error("a client without the token was let in")
+	}
+}
+
+// TestForeignPublications: what programs without Sluice publish reaches followers and loads, when it is a publication. What is none is left
+// out and logged; offsets and floors stay what they are.
+func TestForeignPublications(t *testing.T) {
+	t.Parallel()
+	text, logger := newLog()
+	b, js := reachable(t, &nats.Options{Logger: logger, Check: func(data []byte) ([]byte, error) {
+		if !json.Valid(data) {
+			return nil, errors.New("no JSON")
+		}
+		return data, nil
+	}})
+	stream := openNamespace(t, b, "s", push.Stream, push.History{})
+	table := openNamespace(t, b, "t", push.Table, push.History{})
+	inStream, inTable := follow(t, b, "s"), follow(t, b, "t")
+	garbage := []*client.Msg{
+		{Subject: "sluice.s.s.x:other", Data: []byte("1")},
+		{Subject: "sluice.s.s.s:a.b", Data: []byte("1")},
+		{Subject: "sluice.s.s.s:\xff\xfe", Data: []byte("1")},
+		{Subject: "sluice.s.s.s:a", Data: []byte("no JSON")},
+		{Subject: "sluice.s.s.s:a", Data: []byte("1"), Header: client.Header{"Sluice-Info": {"no JSON"}}},
+		{Subject: "sluice.s.s.s:a", Data: []byte("1"), Header: client.Header{"Sluice-Info": {`{"conn_info":"ImE="}`}}},
+		{Subject: "sluice.s.s.s:a", Data: []byte("1"), Header: client.Header{"Sluice-Key": {strings.Repeat("k", 40_000)}}},
+		{Subject: "sluice.t.t.t:a", Data: []byte("1")},
+		{Subject: "sluice.t.t.t:a.b.c.d", Data: []byte("1")},
+	}
+	for _, m := range garbage {
+		send(t, js, m)
+	}
+	big := client.Header{"Sluice-Tag-t": {strings.Repeat("v", 40_000)}, "Other": {"ignored"}}
+	send(t, js, &client.Msg{Subject: nats.Subject(stream, "s:a", ""), Data: []byte("2"), Header: big})
+	send(t, js, &client.Msg{Subject: nats.Subject(table, "t:a", "k.k"), Data: []byte("3")})
+	publish(t, b, "s:a", "", "4")
+	publish(t, b, "t:a", "l", "5")
+	inStream.awaitData(t, "4")
+	inTable.awaitData(t, "5")
+	if got := inStream.data(); !slices.Equal(got, []string{"2", "4"}) {
+		t.Errorf("followers of the stream were given %q", got)
+	}
+	if got := inTable.data(); !slices.Equal(got, []string{"3", "5"}) {
+		t.Errorf("followers of the table were given %q", got)
+	}
+	got, h := load(t, b, "s:a")
+	if !slices.Equal(got, []string{"2", "4"}) || h.Floor != 0 || h.Head != 9 {
+		t.Errorf("of the stream %q was loaded, above %d up to %d", got, h.Floor, h.Head)
+	}
+	if got, h := load(t, b, "t:a"); !slices.Equal(got, []string{"3", "5"}) || h.Floor != 0 || h.Head != 4 {
+		t.Errorf("of the table %q was loaded, above %d up to %d", got, h.Floor, h.Head)
+	}
+	if n := strings.Count(text.String(), "is no publication"); n != len(garbage) {
+		t.Errorf("%d messages were logged, want %d: %s", n, len(garbage), text.String())
+	}
+}
+
+// meddling is what others may do to a stream of ours. Followers have to be told in some way: by a gap, or by a new life.
+var meddling = []struct {
+	name string
+	do   func(ctx context.Context, js jetstream.JetStream, s jetstream.Stream) error
+}{
+	{"stream deleted", func(ctx context.Context, js jetstream.JetStream, _ jetstream.Stream) error {
+		return js.DeleteStream(ctx, "sluice_s_0")
+	}},
+	{"stream made anew", func(ctx context.Context, js jetstream.JetStream, s jetstream.Stream) error {
+		config := s.CachedInfo().Config
+		if err := js.DeleteStream(ctx, "sluice_s_0"); err != nil {
+			return err
+		}
+		_, err := js.CreateStream(ctx, config)
+		return err
+	}},
+	{"stream purged", func(ctx context.Context, _ jetstream.JetStream, s jetstream.Stream) error { return s.Purge(ctx) }},
+	{"channel purged", func(ctx context.Context, _ jetstream.JetStream, s jetstream.Stream) error {
+		return s.Purge(ctx, jetstream.WithPurgeSubject("sluice.s.s.s:a"))
+	}},
+	{"message deleted", func(ctx context.Context, _ jetstream.JetStream, s jetstream.Stream) error { return s.DeleteMsg(ctx, 2) }},
+	{"message erased", func(ctx context.Context, _ jetstream.JetStream, s jetstream.Stream) error {
+		return s.SecureDeleteMsg(ctx, 2)
+	}},
+}
+
+// TestMeddling: whatever others do to a stream, nobody misses anything silently who comes to the broker again.
+func TestMeddling(t *testing.T) {
+	t.Parallel()
+	for _, m := range meddling {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			b, js := reachable(t, &nats.Options{})
+			openNamespace(t, b, "s", push.Stream, push.History{})
+			r := follow(t, b, "s")
+			for _, data := range []string{"1", "2", "3"} {
+				publish(t, b, "s:a", "", data)
+			}
+			r.awaitData(t, "3")
+			before := head(t, b, "s")
+			s, err := js.Stream(t.Context(), "sluice_s_0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.do(t.Context(), js, s); err != nil {
+				t.Fatal(err)
+			}
+			r.await(t, "a new life", func() bool { return len(r.resets) > 0 })
+			now := head(t, b, "s")
+			if now.Epoch == before.Epoch {
+				t.Errorf("the epoch is still %q", now.Epoch)
+			}
+			eventually(t, "publish", func() bool {
+				_, err := b.Publish(t.Context(), "s:a", push.Publication{Data: []byte("4")}, broker.PublishOptions{IdempotencyKey: "4"})
+				return err == nil
+			})
+			r.awaitData(t, "4")
+			if _, h := load(t, b, "s:a"); h.Epoch != now.Epoch || h.Floor < now.Offset {
+				t.Errorf("loaded in epoch %q above %d, the new life begins at %v", h.Epoch, h.Floor, now)
+			}
+		})
+	}
+}
+
+// TestClearsAreOurs: what we delete ourselves, and what the limits of a namespace evict, is no meddling.
+func TestClearsAreOurs(t *testing.T) {
+	t.Parallel()
+	b := closing(t, embedded(t, t.TempDir()))
+	openNamespace(t, b, "t", push.Table, push.History{Size: 2})
+	openNamespace(t, b, "s", push.Stream, push.History{Size: 2})
+	inTable, inStream := follow(t, b, "t"), follow(t, b, "s")
+	for range 5 {
+		for _, key := range []string{"a", "b", "c"} {
+			publish(t, b, "t:a", key, "x")
+			publish(t, b, "s:a", "", "x")
+		}
+		if _, err := b.Publish(t.Context(), "t:a", push.Publication{Op: push.Clear}, broker.PublishOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(t, b, "t:a", "", "end")
+	publish(t, b, "s:a", "", "end")
+	inTable.awaitData(t, "end")
+	inStream.awaitData(t, "end")
+	if len(inTable.resets)+len(inStream.resets) > 0 {
+		t.Errorf("new lives began: %v, %v", inTable.resets, inStream.resets)
+	}
+}
