@@ -80,8 +80,11 @@ func (p *process) start() {
 		p.t.Fatal(err)
 	}
 	config := filepath.Join(p.t.TempDir(), "server.conf")
-	text := fmt.Sprintf("listen: \"127.0.0.1:-1\"\nmax_payload: %d\nauthorization { token: %q }\njetstream { store_dir: %q }\n%s\n",
-		maxPublication+64<<10, serverToken, p.store, p.extra)
+	text := fmt.Sprintf("listen: \"127.0.0.1:-1\"\nmax_payload: %d\nauthorization { token: %q }\n%s\n",
+		maxPublication+64<<10, serverToken, p.extra)
+	if p.store != "" {
+		text += fmt.Sprintf("jetstream { store_dir: %q }\n", p.store)
+	}
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
@@ -136,4 +139,13 @@ func (p *process) kill() {
 func (p *process) url() string {
 	u := url.URL{Scheme: "nats", User: url.User(serverToken), Host: p.proxy.address()}
 	return u.String()
+}
+
+// startPlain starts a server that keeps nothing.
+func startPlain(t *testing.T) *process {
+	t.Helper()
+	p := &process{t: t, proxy: newProxy(t)}
+	p.start()
+	t.Cleanup(p.kill)
+	return p
 }
