@@ -3,6 +3,7 @@ package main_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -57,7 +58,8 @@ func (c *caller) close() {
 
 // publish calls publish and returns the position.
 func (c *callerConn) publish(body string) (push.Position, error) {
-	c.request = fmt.Appendf(c.request[:0], "POST /api/publish HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s", c.host, len(body), body)
+	c.request = fmt.Appendf(c.request[:0], "POST /api/publish HTTP/1.1\r\nHost: %s\r\nX-API-Key: %s\r\nContent-Length: %d\r\n\r\n%s",
+		c.host, figureKey, len(body), body)
 	if _, err := c.conn.Write(c.request); err != nil {
 		return push.Position{}, err
 	}
@@ -163,7 +165,7 @@ func BenchmarkFiguresPublish(b *testing.B) {
 				count, wall, cpu := map[string]int{}, map[string]time.Duration{}, map[string]time.Duration{}
 				nodes, callers := map[string]*process{}, map[string]*caller{}
 				for _, kind := range figureKinds() {
-					nodes[kind], _ = figureNode(b, kind, b.TempDir())
+					nodes[kind], _ = figureNode(b, figureConfig(kind, false), b.TempDir())
 					callers[kind] = newCaller(b, nodes[kind].public, 64)
 				}
 				for range rounds {
@@ -195,7 +197,7 @@ func BenchmarkFiguresLatency(b *testing.B) {
 	for b.Loop() {
 		nodes, took := map[string]*process{}, map[string][]time.Duration{}
 		for _, kind := range figureKinds() {
-			nodes[kind], _ = figureNode(b, kind, b.TempDir())
+			nodes[kind], _ = figureNode(b, figureConfig(kind, false), b.TempDir())
 		}
 		for range rounds {
 			for _, kind := range figureKinds() {
@@ -327,17 +329,23 @@ func readReplies(conn *websocket.Conn, take func(line []byte) error) error {
 }
 
 // BenchmarkFiguresChannels: a node that holds many channels, each with one publication, is started again. Clients come back to all of them
-// at once, from before that publication: until all are answered, every channel has to be loaded.
+// at once, from before that publication: until all are answered, every channel has to be loaded. In the end the node is told to end
+// while all are there.
 func BenchmarkFiguresChannels(b *testing.B) {
-	clients, each := sized(10, 1000), 100
-	folder := b.TempDir()
+	for _, presence := range []bool{false, true} {
+		b.Run(fmt.Sprintf("presence=%t", presence), func(b *testing.B) { manyChannels(b, presence) })
+	}
+}
+
+func manyChannels(b *testing.B, presence bool) {
+	names := make([]string, sized(1_000, 100_000))
+	for i := range names {
+		names[i] = "ticks:" + strconv.Itoa(i)
+	}
 	for b.Loop() {
-		p, _ := figureNode(b, "nats", folder)
+		folder := b.TempDir()
+		p, _ := figureNode(b, figureConfig("nats", presence), folder)
 		caller := newCaller(b, p.public, sized(8, 64))
-		names := make([]string, clients*each)
-		for i := range names {
-			names[i] = "ticks:" + strconv.Itoa(i)
-		}
 		positions := caller.each(len(names), func(i int) string {
 			return `{"channel":"` + names[i] + `","data":{"pad":"` + strings.Repeat("x", 100) + `"}}`
 		})
@@ -345,25 +353,40 @@ func BenchmarkFiguresChannels(b *testing.B) {
 			positions[i].Offset--
 		}
 		caller.close()
-		ended := time.Now()
 		p.finish()
-		b.ReportMetric(milliseconds(time.Since(ended)), "ms-to-end")
-		p, took := figureNode(b, "nats", folder)
+		p, took := figureNode(b, figureConfig("nats", presence), folder)
 		b.ReportMetric(milliseconds(took), "ms-to-ready")
-		b.ReportMetric(mebibytes(p.resident()), "MiB-ready")
+		b.ReportMetric(mebibytes(p.resident()), "MiB-when-ready")
 		cpu, began := p.cpu(), time.Now()
-		comeBack(b, p, names, positions, each)
+		conns := comeBack(b, p, names, positions)
 		b.ReportMetric(time.Since(began).Seconds(), "s-to-all-answers")
 		b.ReportMetric((p.cpu() - cpu).Seconds(), "CPU-s-for-that")
-		b.ReportMetric(mebibytes(p.resident()), "MiB-then")
-		p.finish()
+		b.ReportMetric(mebibytes(p.resident()), "MiB-with-clients")
+		var reading sync.WaitGroup
+		for _, conn := range conns { // until it is told to go: who does not answer is waited for
+			reading.Go(func() {
+				for _, _, err := conn.ReadMessage(); err == nil; {
+					_, _, err = conn.ReadMessage()
+				}
+			})
+		}
+		ended := time.Now()
+		if code := p.terminate(); code != 0 {
+			b.Logf("the node ended with exit code %d", code)
+		}
+		b.ReportMetric(milliseconds(time.Since(ended)), "ms-to-end")
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+		reading.Wait()
 	}
 	b.ReportMetric(0, "ns/op")
 }
 
-// comeBack subscribes to all channels, so many for each client, and returns when all are answered.
-func comeBack(b *testing.B, p *process, names []string, positions []push.Position, each int) {
+// comeBack subscribes to all channels, as many with each client, and returns the clients when all are answered.
+func comeBack(b *testing.B, p *process, names []string, positions []push.Position) []*websocket.Conn {
 	b.Helper()
+	const each = 100 // subscriptions of a client
 	var coming sync.WaitGroup
 	conns := make([]*websocket.Conn, len(names)/each)
 	errs := make([]error, len(conns))
@@ -372,10 +395,8 @@ func comeBack(b *testing.B, p *process, names []string, positions []push.Positio
 		coming.Go(func() { errs[i] = subscribeAll(conns[i], names[i*each:(i+1)*each], positions[i*each:(i+1)*each]) })
 	}
 	coming.Wait()
-	for i, conn := range conns {
-		if errs[i] != nil {
-			b.Fatal(errs[i])
-		}
-		_ = conn.Close()
+	if err := errors.Join(errs...); err != nil {
+		b.Fatal(err)
 	}
+	return conns
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/nats"
+	"github.com/sluice-push/sluice/push/config"
 )
 
 // The benchmarks of these files measure the command as users run it: a process of its own, built without the race detector, and clients
@@ -33,30 +34,39 @@ func sized[T any](small, full T) T {
 // figureKinds are the brokers that figures are taken of, side by side.
 func figureKinds() []string { return []string{"memory", "nats"} }
 
-// figureConfig is of a node with one of these brokers.
-func figureConfig(kind string) string {
+// figureKey is what the HTTP API of these nodes wants to be shown.
+const figureKey = "the key of the figures"
+
+// figureConfig is of a node with one of these brokers, which keeps presence or does not.
+func figureConfig(kind string, presence bool) string {
+	allow := "subscribe: [anonymous], publish: [api], history: [api], presence: []"
+	if presence {
+		allow = "subscribe: [anonymous], publish: [api], history: [api], presence: [api]"
+	}
 	return fmt.Sprintf(`
 broker: {kind: %s}
+auth: {anonymous: true}
+api: {keys: [{name: figures, hash: %q, scopes: [publish, read]}]}
 ping: {interval: 60s, timeout: 50s}
 namespaces:
-  - {name: ticks, mode: stream, history: {size: 1000, age: 1h}}
-  - {name: rows, mode: table}
-`, kind)
+  - {name: ticks, mode: stream, history: {size: 1000, age: 1h}, allow: {%s}}
+  - {name: rows, mode: table, allow: {%s}}
+`, kind, config.HashKey(figureKey), allow, allow)
 }
 
 // figureNode starts a node on a data folder and waits until it is ready. It returns how long that took.
-func figureNode(b *testing.B, kind, folder string) (*process, time.Duration) {
+func figureNode(b *testing.B, config, folder string) (*process, time.Duration) {
 	b.Helper()
 	path, err := plain()
 	if err != nil {
 		b.Fatal(err)
 	}
 	file := filepath.Join(b.TempDir(), "sluice.yaml")
-	if err := os.WriteFile(file, []byte(figureConfig(kind)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		b.Fatal(err)
 	}
 	began := time.Now()
-	p := startProgram(b, path, "--insecure", "--config", file, "--data", folder)
+	p := startProgram(b, path, "--config", file, "--data", folder)
 	if !answers("http://"+p.internal+"/health/ready", http.StatusOK, "ready") {
 		b.Fatal("the node is not ready when it says where it listens")
 	}
@@ -83,7 +93,7 @@ func BenchmarkFiguresIdle(b *testing.B) {
 			var resident int64
 			goroutines := 0
 			for b.Loop() {
-				p, ready := figureNode(b, kind, b.TempDir())
+				p, ready := figureNode(b, figureConfig(kind, false), b.TempDir())
 				took += ready
 				resident += p.resident()
 				goroutines = p.goroutines()
@@ -123,7 +133,7 @@ func (p *process) goroutines() int {
 func BenchmarkFiguresTable(b *testing.B) {
 	rows := sized(500, 10_000)
 	folder := b.TempDir()
-	p, _ := figureNode(b, "nats", folder)
+	p, _ := figureNode(b, figureConfig("nats", false), folder)
 	caller := newCaller(b, p.public, sized(8, 64))
 	want := map[string]string{}
 	for i := range rows {
@@ -137,7 +147,7 @@ func BenchmarkFiguresTable(b *testing.B) {
 	p.finish()
 	var ready, filled, loaded time.Duration
 	for b.Loop() {
-		p, took := figureNode(b, "nats", folder)
+		p, took := figureNode(b, figureConfig("nats", false), folder)
 		ready += took
 		began := time.Now()
 		client := newFeedClient("the client", p.public, overWebSocket, map[string]*expectation{"rows:all": {rows: want}})
