@@ -265,6 +265,27 @@ func (b *Broker) timed(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, b.opts.Timeout)
 }
 
+// errReconnected says that an answer may have been lost with a connection.
+var errReconnected = errors.New("the connection was made anew meanwhile")
+
+// unlessBack bounds a request whose answer would not come any more once a connection has been made anew.
+func (b *Broker) unlessBack(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := b.timed(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	back, done := b.whenBack(), ctx.Done()
+	go func() { // ends when the caller cancels
+		select {
+		case <-back:
+			cancel(errReconnected)
+		case <-done:
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		stop()
+	}
+}
+
 // Publish stores p and returns when the server has acknowledged it. It waits for room in the partition's window, until ctx is done
 // or for at most Options.PublishWait. Refusals, also for lack of space, and a server that is not there, are [broker.ErrBusy] and
 // say why; then nothing was stored. Other errors leave that open: publishing again with the same idempotency key is safe.

@@ -177,7 +177,7 @@ func (a *attachment) consume() error {
 }
 
 func (a *attachment) makeConsumer(inbox string) (string, error) {
-	ctx, cancel := a.partition.broker.timed(a.ctx)
+	ctx, cancel := a.partition.broker.unlessBack(a.ctx)
 	defer cancel()
 	c, err := a.partition.broker.readsJS.CreatePushConsumer(ctx, a.partition.stream, jetstream.ConsumerConfig{
 		DeliverSubject:    inbox,
@@ -190,6 +190,9 @@ func (a *attachment) makeConsumer(inbox string) (string, error) {
 		MemoryStorage:     true,
 		Replicas:          1,
 	})
+	if errors.Is(context.Cause(ctx), errReconnected) {
+		return "", errWrong // if there is a consumer, it goes by itself
+	}
 	if err != nil {
 		return "", fmt.Errorf("make a consumer on %s: %w", a.partition.stream, err)
 	}

@@ -101,6 +101,13 @@ func (p *partition) lookHeld(ctx context.Context) (push.Position, error) {
 	before := p.position() // what the server says afterwards cannot be less
 	sure := p.broker.connections()
 	info, err := p.inspect(ctx)
+	for range mostAgain {
+		if !errors.Is(err, errReconnected) {
+			break
+		}
+		sure = p.broker.connections()
+		info, err = p.inspect(ctx)
+	}
 	if err != nil {
 		return push.Position{}, err
 	}
@@ -175,12 +182,15 @@ func (p *partition) isStill(before view, asked sureness, offset uint64) (isSure 
 // errNewLife is why something cannot be said to have happened.
 var errNewLife = errors.New("a new life of the partition began meanwhile")
 
+// mostAgain is how often a question is asked again whose answer may have been lost with a connection.
+const mostAgain = 3
+
 // mostDetails is how long a list of deleted messages may be.
 const mostDetails = 10_000
 
 // inspect asks for the stream, and makes it when it is not there any more.
 func (p *partition) inspect(ctx context.Context) (*jetstream.StreamInfo, error) {
-	timed, cancel := p.broker.timed(ctx)
+	timed, cancel := p.broker.unlessBack(ctx)
 	defer cancel()
 	s, err := p.broker.js.Stream(timed, p.stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -188,6 +198,9 @@ func (p *partition) inspect(ctx context.Context) (*jetstream.StreamInfo, error) 
 		p.sure.making = true
 		p.mu.Unlock()
 		s, err = p.broker.js.CreateStream(timed, p.config())
+	}
+	if err != nil && errors.Is(context.Cause(timed), errReconnected) {
+		err = errReconnected
 	}
 	if err != nil {
 		return nil, fmt.Errorf("stream %s at %s: %w", p.stream, p.broker.where(), err)
