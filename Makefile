@@ -58,6 +58,10 @@ check: ## Everything that has to hold before a change is handed in
 readme: deps ## Run every code block of README.md in a clean clone of HEAD
 	go run ./internal/readme -timeout 30m README.md
 
+.PHONY: proof-replay
+proof-replay: ## Replay the full recordings in SLUICE_DATA to 70 clients at all speeds, with cuts and kills; a quarter of an hour
+	go test -tags proof -count 1 -timeout 40m -v -run '^TestProofReplay$$' ./cmd/sluice
+
 .PHONY: bench
 bench: ## Run benchmarks: BENCH, COUNT and PKG choose them
 	@$(call each,go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 30m $(PKG))

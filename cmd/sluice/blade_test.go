@@ -87,23 +87,24 @@ func (c *cutConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// meter counts what a client receives for others to wait on.
+// meter says how far a client has come in a partition, for others to wait on. It goes by offsets: of a table's rows, a client is not shown
+// every version.
 type meter struct {
 	mu    sync.Mutex // guards what follows
-	count int
+	at    int
 	over  bool
 	moved chan struct{} // closed when it moves; nil while nobody waits
 }
 
-// move counts one publication, end says that no more are waited for.
-func (m *meter) move() { m.change(1, false) }
+// move takes in an offset, end says that no more are waited for.
+func (m *meter) move(offset uint64) { m.change(int(offset), false) }
 
 func (m *meter) end() { m.change(0, true) }
 
-func (m *meter) change(n int, over bool) {
+func (m *meter) change(to int, over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.count += n
+	m.at = max(m.at, to)
 	m.over = m.over || over
 	if m.moved != nil {
 		close(m.moved)
@@ -114,8 +115,16 @@ func (m *meter) change(n int, over bool) {
 // wait returns after n more publications, at the end or when ctx ends.
 func (m *meter) wait(ctx context.Context, n int) {
 	m.mu.Lock()
+	until := m.at + n
+	m.mu.Unlock()
+	m.reach(ctx, until)
+}
+
+// reach returns when an offset is reached, at the end or when ctx ends, and whether the offset was.
+func (m *meter) reach(ctx context.Context, until int) bool {
+	m.mu.Lock()
 	defer m.mu.Unlock()
-	for until := m.count + n; m.count < until && !m.over && ctx.Err() == nil; {
+	for m.at < until && !m.over && ctx.Err() == nil {
 		if m.moved == nil {
 			m.moved = make(chan struct{})
 		}
@@ -127,4 +136,5 @@ func (m *meter) wait(ctx context.Context, n int) {
 		}
 		m.mu.Lock()
 	}
+	return m.at >= until
 }

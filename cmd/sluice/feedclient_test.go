@@ -25,8 +25,8 @@ const (
 	feedLine = 16 << 20
 )
 
-// feedClient is a subscriber that keeps books of what it receives. When its blade cuts the connection it comes back with its positions;
-// when a connection ends in any other way, or anything is received that must not be, it gives up with an error.
+// feedClient is a subscriber that keeps books of what it receives. When its blade cuts the connection, or the node goes away, it comes
+// back with its positions; when a connection ends in any other way, or anything is received that must not be, it gives up with an error.
 type feedClient struct {
 	name      string
 	address   string // of the node, host:port
@@ -34,10 +34,12 @@ type feedClient struct {
 	blade     *blade
 	hold      <-chan struct{} // not nil: once subscribed, nothing is read until it is closed
 	narrow    bool            // the kernel receives little on its own account
+	outages   *outages        // of the node; nil: it has none
 	http      *http.Client
 
 	book   *ledger // owned by run until ended is closed
-	cuts   int     // likewise
+	cuts   int     // likewise: how often its blade cut it
+	lost   int     // likewise: how often it lost the node
 	lastID string  // likewise: the last event id of an SSE client
 
 	subscribed chan struct{} // closed when it is subscribed to all its channels
@@ -64,6 +66,7 @@ func (c *feedClient) run(ctx context.Context) {
 	defer close(c.ended)
 	defer c.http.CloseIdleConnections()
 	for {
+		outage := c.outages.await(ctx)
 		c.blade.sharpen()
 		err := c.transport(ctx, c)
 		switch wrong := (*violation)(nil); {
@@ -72,12 +75,15 @@ func (c *feedClient) run(ctx context.Context) {
 			return
 		case ctx.Err() != nil:
 			return
-		case !c.blade.fell.Load():
+		case c.blade.fell.Load():
+			c.cuts++
+			c.blade.stayAway(ctx)
+		case c.outages.number() > outage:
+			c.lost++
+		default:
 			c.err = fmt.Errorf("the connection ended, though nobody cut it: %w", err)
 			return
 		}
-		c.cuts++
-		c.blade.stayAway(ctx)
 	}
 }
 

@@ -49,7 +49,8 @@ type account struct {
 
 	count int // publications received
 	hash  hash.Hash
-	taken func(data []byte) // nil, or told of each publication
+	taken func(data []byte)   // nil, or told of each publication
+	moved func(offset uint64) // nil, or told of each publication that has an offset
 
 	rows  map[string][]byte
 	right int // rows that are as they have to be in the end
@@ -132,6 +133,9 @@ func (l *ledger) publication(name string, p *push.Publication) error {
 		return violated("%s: offset %d after %d", name, p.Offset, a.at.Offset)
 	case p.Offset != 0:
 		a.at.Offset = p.Offset
+		if a.moved != nil {
+			a.moved(p.Offset)
+		}
 	}
 	a.count++
 	if a.taken != nil {

@@ -2,20 +2,15 @@ package main_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-push/sluice/internal/recording"
 )
@@ -108,16 +103,23 @@ func (p *tape) table() map[string]*expectation {
 	return map[string]*expectation{"ticks:all": {rows: rows}}
 }
 
-// tapes returns the recordings to be replayed: the cut in testdata, and full ones where SLUICE_DATA says that they are.
-func tapes(t *testing.T) []*tape {
+// cutTape is the cut in testdata.
+func cutTape(t *testing.T) *tape {
 	t.Helper()
-	out := []*tape{readTape(t, "cut", filepath.Join("..", "..", "testdata"),
-		"binance-2024-08-08/spot_btcusdt_20240808.gz", "binance-2024-08-08/spot_ethusdt_20240808.gz", "exchange-frames/COINBASE.ws.28.0.gz")}
-	if folder := os.Getenv("SLUICE_DATA"); folder != "" {
-		out = append(out, readTape(t, "full", folder, "binance-2024-08-08/spot_btcusdt_20240808.gz", "exchange-frames/COINBASE.ws.28.0.gz"))
-	}
-	return out
+	return readTape(t, "cut", filepath.Join("..", "..", "testdata"),
+		bitcoin, "binance-2024-08-08/spot_ethusdt_20240808.gz", coinbase)
 }
+
+func fullTape(t *testing.T, folder string) *tape {
+	t.Helper()
+	return readTape(t, "full", folder, bitcoin, coinbase)
+}
+
+// Recordings, by their place in a folder of them.
+const (
+	bitcoin  = "binance-2024-08-08/spot_btcusdt_20240808.gz"
+	coinbase = "exchange-frames/COINBASE.ws.28.0.gz"
+)
 
 // The kinds of node on which recordings are replayed, by what namespace ticks is. The history holds all of a tape.
 const (
@@ -145,81 +147,38 @@ func startNodeWith(t *testing.T, config string, args ...string) *process {
 	return startNode(t, append([]string{"--insecure", "--config", file}, args...)...)
 }
 
-// TestReplay: recorded traffic replayed at the highest speed to 20 WebSocket and 10 SSE clients arrives whole and in order, stream by
-// stream, and a table ends with the last frame of every symbol; also at clients that are cut over and over and resume.
+// TestReplay: recorded traffic replayed at the highest speed to WebSocket and SSE clients arrives whole and in order, stream by stream,
+// and a table ends with the last frame of every symbol; also at clients that are cut over and over and resume, and while the node
+// and the replay are killed and started again.
 func TestReplay(t *testing.T) {
-	for _, p := range tapes(t) {
-		for _, tc := range []struct {
-			name, config string
-			args         []string
-			want         map[string]*expectation
-			cut          bool
-		}{
-			{"streams", streamConfig, []string{"--channel", "ticks:{symbol}"}, p.streams(), false},
-			{"table", tableConfig, []string{"--channel", "ticks:all", "--key", "{symbol}"}, p.table(), false},
-			{"streams, cut", streamConfig, []string{"--channel", "ticks:{symbol}"}, p.streams(), true},
-			{"table, cut", tableConfig, []string{"--channel", "ticks:all", "--key", "{symbol}"}, p.table(), true},
-		} {
-			t.Run(p.name+"/"+tc.name, func(t *testing.T) {
-				node := startNodeWith(t, tc.config)
-				clients := viewers(node, tc.want)
-				var way meter
-				if tc.cut {
-					cutSome(clients, p, &way)
-				}
-				viewing := startCrowd(t, clients...)
-				before := time.Now()
-				p.replay(t, node, len(tc.want), tc.args...)
-				way.end()
-				viewing.awaitComplete()
-				checkReplay(viewing, node, tc.want)
-				if tc.cut {
-					checkCuts(t, clients)
-				}
-				wall := time.Since(before)
-				t.Logf("%d publications to %d clients in %v, %.0f/s; %d cuts; the node used %v of CPU",
-					p.frames, len(clients), wall.Round(time.Millisecond), float64(p.frames)/wall.Seconds(), viewing.cuts(), node.cpu())
-			})
-		}
+	small := cutTape(t)
+	for _, s := range []showing{
+		{name: "streams", tape: small, websockets: 8, sse: 4, rough: true},
+		{name: "table", tape: small, table: true, websockets: 8, sse: 4, rough: true},
+	} {
+		s.program = binary
+		t.Run(s.name, s.run)
 	}
 }
 
-// viewers returns 20 WebSocket and 10 SSE clients with the same expectations.
-func viewers(node *process, want map[string]*expectation) []*feedClient {
-	var clients []*feedClient
-	for i := range 20 {
-		clients = append(clients, newFeedClient(fmt.Sprintf("WebSocket client %d", i), node.public, overWebSocket, want))
+// TestReplayFull does the same with full recordings and more clients, where SLUICE_DATA says that there are some. The race detector
+// would take half an hour for it, and see nothing that it does not see in TestReplay: so it stays out of the node, and with this
+// test in a process of its own, out of the clients.
+func TestReplayFull(t *testing.T) {
+	folder := os.Getenv("SLUICE_DATA")
+	if folder == "" {
+		return
 	}
-	for i := range 10 {
-		clients = append(clients, newFeedClient(fmt.Sprintf("SSE client %d", i), node.public, overSSE, want))
+	if raceDetector {
+		runPlain(t, "^TestReplayFull$")
+		return
 	}
-	return clients
-}
-
-// The clients that are cut: three of one kind, two of the other. The first client of all is not, and the way it has come is what the
-// others are measured by.
-const cutFrom, cutTo = 17, 22
-
-// cutSome gives some clients blades that cut them about 20 times in the course of a tape.
-func cutSome(clients []*feedClient, p *tape, way *meter) {
-	for _, a := range clients[0].book.accounts {
-		a.taken = func([]byte) { way.move() }
-	}
-	for i, c := range clients[cutFrom:cutTo] {
-		c.blade = &blade{random: rand.New(rand.NewPCG(uint64(i), 2)), life: p.bytes / 20, meter: way, gap: p.frames / 50}
-	}
-}
-
-// checkCuts fails the test if a client that was to be cut was not, or did not resume.
-func checkCuts(t *testing.T, clients []*feedClient) {
-	t.Helper()
-	for i, c := range clients {
-		switch cut := cutFrom <= i && i < cutTo; {
-		case cut && (c.cuts == 0 || c.book.resumed() == 0):
-			t.Errorf("%s was cut %d times and resumed %d subscriptions", c.name, c.cuts, c.book.resumed())
-		case !cut && c.cuts > 0:
-			t.Errorf("%s was cut", c.name)
-		}
+	for _, s := range []showing{
+		{name: "streams", tape: fullTape(t, folder), websockets: 50, sse: 20, rough: true},
+		{name: "table", tape: readTape(t, "one", folder, coinbase), table: true, websockets: 50, sse: 20, rough: true},
+	} {
+		s.program = plain
+		t.Run(s.name, s.run)
 	}
 }
 
@@ -248,33 +207,4 @@ func (p *process) head(channel string) uint64 {
 	}
 	p.t.Fatalf("%s: history answers %v", channel, result)
 	return 0
-}
-
-// replay runs sluice replay as a user would and checks what it prints in the end.
-func (p *tape) replay(t *testing.T, node *process, channels int, args ...string) {
-	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), feedTime)
-	defer cancel()
-	args = append(append([]string{"replay", "--url", "http://" + node.public, "--speed", "max"}, args...), p.files...)
-	cmd := exec.CommandContext(ctx, path, args...)
-	var errs strings.Builder
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("replay: %v\n%s%s", err, out, &errs)
-	}
-	var published, to, skipped int
-	summary := strings.ReplaceAll(string(out), ",", "")
-	_, err = fmt.Sscanf(summary, "%d publications to %d", &published, &to)
-	if _, rest, found := strings.Cut(summary, "; "); found && err == nil {
-		_, err = fmt.Sscanf(rest, "%d frame", &skipped)
-	}
-	if err != nil || published != p.frames || to != channels || skipped != p.skipped {
-		t.Errorf("replay says %q (%v), want %d publications to %d channels and %d frames left out", out, err, p.frames, channels, p.skipped)
-	}
-	t.Logf("replay: %s", strings.TrimSpace(string(out)))
 }

@@ -46,10 +46,6 @@ func (m *memory) Publish(ctx context.Context, p replay.Publication) error {
 // what happened to be in the file, perhaps with half a line at its end. In the end every channel has got everything once, in order.
 func TestInterruptions(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		folder, err := os.MkdirTemp(t.TempDir(), "")
-		if err != nil {
-			rt.Fatal(err)
-		}
 		frames := rapid.IntRange(1, 300).Draw(rt, "frames")
 		symbols := rapid.IntRange(1, 8).Draw(rt, "symbols")
 		lanes := rapid.IntRange(1, 5)
@@ -64,7 +60,7 @@ func TestInterruptions(t *testing.T) {
 		}
 		o := replay.Options{Files: []string{write(t, "feed", text.String())}, Channel: "\"{symbol}\"\n", Speed: replay.Max}
 		store := &memory{ids: map[string]bool{}, got: map[string][]string{}}
-		path := filepath.Join(folder, "mark")
+		path := filepath.Join(t.TempDir(), "mark")
 		for ended := false; !ended; {
 			o.Lanes, store.left, store.repeated = lanes.Draw(rt, "lanes"), rapid.IntRange(1, 100).Draw(rt, "left"), 0
 			before := o.Lanes

@@ -1,0 +1,6 @@
+//go:build race
+
+package main_test
+
+// raceDetector says whether these tests are built with the race detector.
+const raceDetector = true
