@@ -260,6 +260,14 @@ func (b *Broker) allPartitions() []*partition {
 	return out
 }
 
+// failure returns what is closed when an embedded server cannot write any more.
+func (b *Broker) failure() <-chan struct{} {
+	if b.host == nil {
+		return nil
+	}
+	return b.host.failure()
+}
+
 // timed bounds a request to the server.
 func (b *Broker) timed(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, b.opts.Timeout)
@@ -346,7 +354,7 @@ func (b *Broker) closedOr(err error) error {
 
 // isUnconnected reports whether an error says that a request was not sent for lack of a connection.
 func isUnconnected(err error) bool {
-	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionReconnecting)
+	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, errReconnected)
 }
 
 // forReads returns the connection to load through.

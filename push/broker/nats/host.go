@@ -30,6 +30,9 @@ type host struct {
 	mu     sync.Mutex
 	srv    *server.Server // guarded by mu; nil while there is none
 	closed bool           // guarded by mu
+
+	failMu sync.Mutex    // taken while the server holds any of its locks
+	failed chan struct{} // guarded by failMu: closed when the server could not write, and replaced with the server
 }
 
 // startHost starts a server on the data folder.
@@ -47,7 +50,7 @@ func startHost(o *Options) (*host, error) {
 			return nil, errors.Join(fmt.Errorf("the data folder cannot be written to: %w", err), m.close())
 		}
 	}
-	h := &host{opts: o, mark: m, token: o.Token}
+	h := &host{opts: o, mark: m, token: o.Token, failed: make(chan struct{})}
 	if o.Listen != "" && o.Token == "" {
 		if err := isLoopback(o.Listen); err != nil {
 			return nil, errors.Join(err, m.close())
@@ -127,7 +130,7 @@ func (h *host) serve() (*server.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded server: %w", err)
 	}
-	log := &serverLog{logger: h.opts.Logger}
+	log := &serverLog{logger: h.opts.Logger, unwritten: h.fail}
 	srv.SetLoggerV2(log, false, false, false)
 	srv.Start()
 	if !srv.ReadyForConnections(readyWithin) || !srv.JetStreamEnabled() {
@@ -175,19 +178,53 @@ func (h *host) InProcessConn() (net.Conn, error) {
 	return h.srv.InProcessConn()
 }
 
-// mend starts the server anew if it does not keep anything any more.
+// failure returns what is closed when the server cannot write to its folder any more.
+func (h *host) failure() <-chan struct{} {
+	h.failMu.Lock()
+	defer h.failMu.Unlock()
+	return h.failed
+}
+
+// fail notes that the server could not write. It says nothing to publishers then, and does not try again before it is started anew.
+func (h *host) fail() {
+	h.failMu.Lock()
+	defer h.failMu.Unlock()
+	if !isClosed(h.failed) {
+		close(h.failed)
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// mendRoom is how much space there has to be on the disk before the server is started anew.
+const mendRoom = 8 << 20
+
+// mend starts the server anew if it does not keep anything any more, as soon as there is space.
 func (h *host) mend() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed || h.srv != nil && h.srv.JetStreamEnabled() {
+	if h.closed || h.srv != nil && h.srv.JetStreamEnabled() && !isClosed(h.failure()) {
+		return
+	}
+	if free := freeIn(h.opts.Dir); free >= 0 && free < mendRoom {
 		return
 	}
 	if h.srv != nil {
-		h.opts.Logger.Error("the embedded server has given up its data folder; starting it again", "folder", h.opts.Dir)
+		h.opts.Logger.Error("the embedded server could not write to its data folder; starting it again", "folder", h.opts.Dir)
 		h.srv.Shutdown()
 		h.srv.WaitForShutdown()
 		h.srv = nil
 	}
+	h.failMu.Lock()
+	h.failed = make(chan struct{})
+	h.failMu.Unlock()
 	srv, err := h.serve()
 	if err != nil {
 		h.opts.Logger.Error("the embedded server cannot be started; trying again", "error", err)

@@ -79,10 +79,10 @@ func (p *past) storeRows(t *rapid.T) {
 	for i := range p.all {
 		newest[p.rowOf(&p.all[i])] = p.all[i].Offset
 	}
-	clear, isExpired := newest["clear"], make(map[string]bool)
+	cleared, isExpired := newest["clear"], make(map[string]bool)
 	for i := range p.all {
 		e := &p.all[i]
-		isOld := e.Op == push.Remove && e.Offset <= max(p.kept.TooOld, p.kept.Floor) || e.Offset < clear
+		isOld := e.Op == push.Remove && e.Offset <= max(p.kept.TooOld, p.kept.Floor) || e.Offset < cleared
 		if isOld && newest[p.rowOf(e)] == e.Offset {
 			isExpired[p.rowOf(e)] = rapid.Bool().Draw(t, "expired")
 		}
@@ -107,14 +107,14 @@ func (p *past) rowOf(e *push.Publication) string {
 }
 
 // sinceClear returns what came after the last clear, and where that was.
-func (p *past) sinceClear() (rest []push.Publication, clear uint64) {
+func (p *past) sinceClear() (rest []push.Publication, cleared uint64) {
 	rest = p.all
 	for i := range p.all {
 		if p.all[i].Op == push.Clear {
-			rest, clear = p.all[i+1:], p.all[i].Offset
+			rest, cleared = p.all[i+1:], p.all[i].Offset
 		}
 	}
-	return rest, clear
+	return rest, cleared
 }
 
 // TestKeepStream: of a stream all above the floor is shown, as much as the history allows and no more, and the floor is no higher than
@@ -123,8 +123,8 @@ func TestKeepStream(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := pasts(push.Stream).Draw(t, "past")
 		kept, floor := p.kept.Arrange(append([]push.Publication(nil), p.store...))
-		rest, clear := p.sinceClear()
-		least := max(clear, p.kept.TooOld, p.kept.Floor, p.kept.Gone)
+		rest, cleared := p.sinceClear()
+		least := max(cleared, p.kept.TooOld, p.kept.Floor, p.kept.Gone)
 		if floor < least {
 			t.Fatalf("the floor is %d, and has to be %d", floor, least)
 		}
@@ -160,8 +160,8 @@ func TestKeepRows(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				p := pasts(mode).Draw(t, "past")
 				kept, floor := p.kept.Arrange(append([]push.Publication(nil), p.store...))
-				rest, clear := p.sinceClear()
-				if least := max(clear, p.kept.TooOld, p.kept.Floor); floor < least {
+				rest, cleared := p.sinceClear()
+				if least := max(cleared, p.kept.TooOld, p.kept.Floor); floor < least {
 					t.Fatalf("the floor is %d, and has to be %d", floor, least)
 				}
 				newest := make(map[string]uint64)

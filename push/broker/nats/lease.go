@@ -151,6 +151,9 @@ func (b *Broker) withLeases(ctx context.Context, do func(context.Context) error)
 	ctx, cancel := b.timed(ctx)
 	defer cancel()
 	err := do(ctx)
+	if errors.Is(err, errReconnected) {
+		err = do(ctx)
+	}
 	if !isMissing(err) {
 		return err
 	}

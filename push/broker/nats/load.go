@@ -29,33 +29,53 @@ func (b *Broker) load(ctx context.Context, channel string, visit func(push.Publi
 	if err != nil {
 		return broker.History{}, err
 	}
+	l, err := p.load(ctx, channel)
+	for range mostAgain {
+		if !errors.Is(err, errReconnected) {
+			break
+		}
+		l, err = p.load(ctx, channel)
+	}
+	if err != nil {
+		return broker.History{}, err
+	}
+	for i := range l.kept {
+		if err := ctx.Err(); err != nil {
+			return broker.History{}, err
+		}
+		if err := visit(l.kept[i]); err != nil {
+			return broker.History{}, err
+		}
+	}
+	return l.History, nil
+}
+
+// loaded is what is shown of a channel.
+type loaded struct {
+	broker.History
+	kept []push.Publication
+}
+
+func (p *partition) load(ctx context.Context, channel string) (loaded, error) {
 	// What is too old is found out first: it can only be too little then, by less than the store keeps things longer.
 	before := p.view()
 	tooOld, err := p.tooOld(ctx)
 	if err != nil {
-		return broker.History{}, err
+		return loaded{}, err
 	}
 	known := p.position().Offset
 	found, err := p.read(ctx, channel)
 	if err == nil {
-		err = p.confirm(ctx, before, b.connections(), 0)
+		err = p.confirm(ctx, before, p.broker.connections(), 0)
 	}
 	if err != nil {
-		return broker.History{}, err
+		return loaded{}, err
 	}
 	p.mu.Lock()
 	k := keep{mode: p.ns.Mode, history: p.history, tooOld: tooOld, grown: p.grown, floor: p.floor}
 	p.mu.Unlock()
 	kept, floor := k.arrange(found)
-	for i := range kept {
-		if err := ctx.Err(); err != nil {
-			return broker.History{}, err
-		}
-		if err := visit(kept[i]); err != nil {
-			return broker.History{}, err
-		}
-	}
-	return broker.History{Epoch: before.Epoch, Floor: floor, Head: max(known, found.last, floor)}, nil
+	return loaded{broker.History{Epoch: before.Epoch, Floor: floor, Head: max(known, found.last, floor)}, kept}, nil
 }
 
 // getRequest is JetStream's request for a batch of a subject's messages.
@@ -95,7 +115,7 @@ func (b *Broker) get(ctx context.Context, stream string, r getRequest, visit fun
 		select {
 		case <-in.wake:
 		case <-back: // the answer may have been lost with a connection
-			return 0, fmt.Errorf("%w: the connection to %s was lost meanwhile", broker.ErrBusy, b.where())
+			return 0, errReconnected
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		case <-b.ctx.Done():
@@ -217,6 +237,10 @@ func (p *partition) tooOld(ctx context.Context) (uint64, error) {
 	}
 	from := now.Add(-age)
 	offset := info.State.LastSeq
+	if from.Before(info.Created) {
+		// Nothing can be too old. That matters in a table, where the oldest message that is left may be the newest of all rows.
+		return 0, nil
+	}
 	_, err = p.broker.get(timed, p.stream, getRequest{StartTime: &from, Batch: 1}, func(s *stored) error {
 		offset = s.seq - 1
 		return nil

@@ -107,13 +107,12 @@ func (m *mark) whyNew(boot string, isFresh bool) string {
 func filesIn(dir string) string {
 	h := fnv.New64a()
 	_ = filepath.WalkDir(filepath.Join(dir, "jetstream"), func(path string, d os.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return nil // what cannot be read is missing in the sum
+		if err == nil && d.Type().IsRegular() { // what cannot be read is missing in the sum
+			if info, err := d.Info(); err == nil {
+				_, _ = fmt.Fprintln(h, path[len(dir):], info.Size(), info.ModTime().UnixNano())
+			}
 		}
-		if info, err := d.Info(); err == nil {
-			_, _ = fmt.Fprintln(h, path[len(dir):], info.Size(), info.ModTime().UnixNano())
-		}
-		return nil
+		return nil //nolint:nilerr // see above
 	})
 	return strconv.FormatUint(h.Sum64(), 36)
 }

@@ -60,94 +60,98 @@ func editMark(t *testing.T, dir string, edit func(map[string]any)) {
 	}
 }
 
+func fromAnotherBoot(have map[string]any) { have["boot"] = "another" }
+
+// fates is what may happen to a data folder.
+var fates = []struct {
+	name   string
+	killed bool
+	then   func(t *testing.T, dir string) (now string) // what happens to the folder, and where it is then
+	isNew  bool
+}{
+	{name: "closed", then: func(_ *testing.T, dir string) string { return dir }},
+	{name: "killed", killed: true, then: func(_ *testing.T, dir string) string { return dir }},
+	{name: "closed, another boot", then: func(t *testing.T, dir string) string {
+		editMark(t, dir, fromAnotherBoot)
+		return dir
+	}},
+	{name: "killed, another boot", killed: true, isNew: true, then: func(t *testing.T, dir string) string {
+		editMark(t, dir, fromAnotherBoot)
+		return dir
+	}},
+	{name: "moved", then: func(t *testing.T, dir string) string {
+		if err := os.Rename(dir, dir+" moved"); err != nil {
+			t.Fatal(err)
+		}
+		return dir + " moved"
+	}},
+	{name: "copied", isNew: true, then: func(t *testing.T, dir string) string {
+		copyFolder(t, dir, dir+" copied")
+		return dir + " copied"
+	}},
+	{name: "copied after a kill", killed: true, isNew: true, then: func(t *testing.T, dir string) string {
+		copyFolder(t, dir, dir+" copied")
+		return dir + " copied"
+	}},
+	{name: "put back by a copy", isNew: true, then: func(t *testing.T, dir string) string {
+		copyFolder(t, dir, dir+" copied")
+		finish(t, openMark(t, dir).Close)
+		if err := os.CopyFS(dir, os.DirFS(dir+" copied")); err == nil {
+			t.Fatal("it was copied over what is there")
+		}
+		removeAll(t, dir)
+		copyFolder(t, dir+" copied", dir)
+		return dir
+	}},
+	{name: "overwritten by older files", isNew: true, then: func(t *testing.T, dir string) string {
+		names := []string{"sluice.lock", "sluice.json"}
+		var older [][]byte
+		for _, name := range names {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			older = append(older, text)
+		}
+		finish(t, openMark(t, dir).Abandon)
+		for i, name := range names {
+			if err := os.WriteFile(filepath.Join(dir, name), older[i], 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}},
+	{name: "data changed after a clean end", isNew: true, then: func(t *testing.T, dir string) string {
+		writeData(t, dir, "other")
+		return dir
+	}},
+	{name: "data gone after a clean end", isNew: true, then: func(t *testing.T, dir string) string {
+		removeAll(t, filepath.Join(dir, "jetstream"))
+		return dir
+	}},
+	{name: "mark of garbage", isNew: true, then: func(t *testing.T, dir string) string {
+		if err := os.WriteFile(filepath.Join(dir, "sluice.json"), []byte("{\"gen"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}},
+	{name: "mark without generation", isNew: true, then: func(t *testing.T, dir string) string {
+		editMark(t, dir, func(have map[string]any) { delete(have, "generation") })
+		return dir
+	}},
+	{name: "mark gone", isNew: true, then: func(t *testing.T, dir string) string {
+		removeAll(t, filepath.Join(dir, "sluice.json"))
+		return dir
+	}},
+	{name: "lock gone", isNew: true, then: func(t *testing.T, dir string) string {
+		removeAll(t, filepath.Join(dir, "sluice.lock"))
+		return dir
+	}},
+}
+
 // TestGeneration: a data folder begins a new generation exactly when it may not hold what it held last.
 func TestGeneration(t *testing.T) {
-	another := func(have map[string]any) { have["boot"] = "another" }
-	for _, c := range []struct {
-		name   string
-		killed bool
-		then   func(t *testing.T, dir string) (now string) // what happens to the folder, and where it is then
-		isNew  bool
-	}{
-		{name: "closed", then: func(_ *testing.T, dir string) string { return dir }},
-		{name: "killed", killed: true, then: func(_ *testing.T, dir string) string { return dir }},
-		{name: "closed, another boot", then: func(t *testing.T, dir string) string {
-			editMark(t, dir, another)
-			return dir
-		}},
-		{name: "killed, another boot", killed: true, isNew: true, then: func(t *testing.T, dir string) string {
-			editMark(t, dir, another)
-			return dir
-		}},
-		{name: "moved", then: func(t *testing.T, dir string) string {
-			if err := os.Rename(dir, dir+" moved"); err != nil {
-				t.Fatal(err)
-			}
-			return dir + " moved"
-		}},
-		{name: "copied", isNew: true, then: func(t *testing.T, dir string) string {
-			copyFolder(t, dir, dir+" copied")
-			return dir + " copied"
-		}},
-		{name: "copied after a kill", killed: true, isNew: true, then: func(t *testing.T, dir string) string {
-			copyFolder(t, dir, dir+" copied")
-			return dir + " copied"
-		}},
-		{name: "put back by a copy", isNew: true, then: func(t *testing.T, dir string) string {
-			copyFolder(t, dir, dir+" copied")
-			finish(t, openMark(t, dir).Close)
-			if err := os.CopyFS(dir, os.DirFS(dir+" copied")); err == nil {
-				t.Fatal("it was copied over what is there")
-			}
-			removeAll(t, dir)
-			copyFolder(t, dir+" copied", dir)
-			return dir
-		}},
-		{name: "overwritten by older files", isNew: true, then: func(t *testing.T, dir string) string {
-			names := []string{"sluice.lock", "sluice.json"}
-			var older [][]byte
-			for _, name := range names {
-				text, err := os.ReadFile(filepath.Join(dir, name))
-				if err != nil {
-					t.Fatal(err)
-				}
-				older = append(older, text)
-			}
-			finish(t, openMark(t, dir).Abandon)
-			for i, name := range names {
-				if err := os.WriteFile(filepath.Join(dir, name), older[i], 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			return dir
-		}},
-		{name: "data changed after a clean end", isNew: true, then: func(t *testing.T, dir string) string {
-			writeData(t, dir, "other")
-			return dir
-		}},
-		{name: "data gone after a clean end", isNew: true, then: func(t *testing.T, dir string) string {
-			removeAll(t, filepath.Join(dir, "jetstream"))
-			return dir
-		}},
-		{name: "mark of garbage", isNew: true, then: func(t *testing.T, dir string) string {
-			if err := os.WriteFile(filepath.Join(dir, "sluice.json"), []byte("{\"gen"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			return dir
-		}},
-		{name: "mark without generation", isNew: true, then: func(t *testing.T, dir string) string {
-			editMark(t, dir, func(have map[string]any) { delete(have, "generation") })
-			return dir
-		}},
-		{name: "mark gone", isNew: true, then: func(t *testing.T, dir string) string {
-			removeAll(t, filepath.Join(dir, "sluice.json"))
-			return dir
-		}},
-		{name: "lock gone", isNew: true, then: func(t *testing.T, dir string) string {
-			removeAll(t, filepath.Join(dir, "sluice.lock"))
-			return dir
-		}},
-	} {
+	for _, c := range fates {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			m := openMark(t, dir)

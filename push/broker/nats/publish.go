@@ -27,6 +27,11 @@ func (p *partition) publish(ctx context.Context, m *broker.Message, idempotencyK
 	if size, most := int64(msg.Size()), p.broker.conn.MaxPayload(); most > 0 && size > most {
 		return push.Position{}, fmt.Errorf("%w: a message of %d bytes, the server takes %d", broker.ErrTooLarge, size, most)
 	}
+	failed := p.broker.failure()
+	if isClosed(failed) {
+		p.broker.wake()
+		return push.Position{}, fmt.Errorf("%w: %s cannot write: %s", broker.ErrBusy, p.broker.where(), space)
+	}
 	if err := p.enter(ctx, msg.Subject); err != nil {
 		return push.Position{}, err
 	}
@@ -49,6 +54,8 @@ func (p *partition) publish(ctx context.Context, m *broker.Message, idempotencyK
 	case err := <-future.Err():
 		p.window.leave(msg.Subject)
 		return push.Position{}, p.refused(err)
+	case <-failed:
+		err = fmt.Errorf("%s could not write: %s", p.broker.where(), space)
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-p.broker.ctx.Done():
@@ -143,8 +150,16 @@ func (p *partition) notSent(err error) error {
 	return fmt.Errorf("send to %s: %w", p.broker.where(), err)
 }
 
-// codeTooLarge is JetStream's code for a message that is larger than the stream allows.
-const codeTooLarge = 10054
+// JetStream's codes for what is larger than a stream allows, and for a store that is full.
+const (
+	codeTooLarge    = 10054
+	codeNoResources = 10023
+	codeMemoryFull  = 10028
+	codeStorageFull = 10047
+)
+
+// space says what to do when a store is full.
+const space = "there is no space left in its store: make some, allow it more, or shorten histories"
 
 // refused translates an answer that is no acknowledgement. An answer of the server says that nothing was stored; without one nobody
 // knows.
@@ -158,13 +173,22 @@ func (p *partition) refused(err error) error {
 		return fmt.Errorf("%w: nobody at %s keeps the stream %s", broker.ErrBusy, p.broker.where(), p.stream)
 	case errors.As(err, &api) && api.ErrorCode == codeTooLarge:
 		return fmt.Errorf("%w: %s", broker.ErrTooLarge, api.Description)
+	case errors.As(err, &api) && isFull(api.ErrorCode):
+		p.broker.wake()
+		return fmt.Errorf("%w: %s refuses, %s (%s)", broker.ErrBusy, p.broker.where(), space, api.Description)
 	case errors.As(err, &api):
 		p.broker.wake()
 		return fmt.Errorf("%w: %s refuses: %s", broker.ErrBusy, p.broker.where(), api.Description)
 	case errors.Is(err, nats.ErrDisconnected):
 		return fmt.Errorf("the connection to %s was lost before it answered: %w", p.broker.where(), err)
 	case errors.Is(err, jetstream.ErrAsyncPublishTimeout):
+		p.broker.wake() // a server with a full disk says nothing
 		return fmt.Errorf("%s did not answer in time: %w", p.broker.where(), err)
 	}
 	return fmt.Errorf("%s: %w", p.broker.where(), err)
+}
+
+// isFull reports whether a refusal is for lack of space.
+func isFull(code jetstream.ErrorCode) bool {
+	return code == codeNoResources || code == codeMemoryFull || code == codeStorageFull
 }

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 )
 
 // serverLog passes on what the embedded server has to say, and remembers why it did not start.
 type serverLog struct {
-	logger *slog.Logger
+	logger    *slog.Logger
+	unwritten func() // called when the server says that it could not write; it may hold any of its locks then
 
 	mu   sync.Mutex
 	last string // guarded by mu: the last error
@@ -48,7 +50,15 @@ func (l *serverLog) Warnf(format string, v ...any) {
 func (l *serverLog) Fatalf(format string, v ...any) { l.fail(format, v) }
 
 // Errorf implements server.Logger.
-func (l *serverLog) Errorf(format string, v ...any) { l.fail(format, v) }
+func (l *serverLog) Errorf(format string, v ...any) {
+	l.fail(format, v)
+	if strings.Contains(format, writeError) {
+		l.unwritten()
+	}
+}
+
+// writeError is in what the server says when it could not write. There is no other way to know.
+const writeError = "critical write error"
 
 // Debugf implements server.Logger.
 func (l *serverLog) Debugf(string, ...any) {}
