@@ -39,5 +39,16 @@
 // included. Whether it survives the end of the machine depends on [Options.Sync]: an embedded server writes to the disk at intervals, by
 // default every two minutes, or before each acknowledgement. After the machine stopped without a clean end, the data may lack what
 // was acknowledged last: then the folder gets a new generation, epochs change, and clients begin afresh rather than miss
-// something without notice. The same happens when the folder was replaced by a copy. An external server is configured by its operator.
+// something without notice. The same happens when the folder was replaced by a copy, or files in it were changed after a clean end. What is
+// cut off from a file after a kill is noticed, except for the last second. An external server is configured by its operator.
+//
+// # What others may do
+//
+// When a stream is deleted, made anew, or is shorter than it was, and when somebody else deletes publications, epochs change. The last is
+// known from the advisories of the server, for which an external one has to allow subscribing to $JS.EVENT.ADVISORY.API; nobody hears of
+// what is deleted while no broker is connected. Nor is it noticed when the store of an external server is replaced by an older
+// copy meanwhile: whoever does that should delete the streams, too.
+//
+// A full disk stops the embedded server. Publications are refused, what is there can be loaded, and as soon as there is space it is
+// started anew.
 package nats

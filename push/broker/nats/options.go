@@ -14,7 +14,8 @@ type Options struct {
 	// Credentials is the path of a file with a JWT and a key for the external server, or empty.
 	Credentials string
 	// Replicas is how many servers of an external cluster keep each durable stream: 1, 3 or 5. It counts when the stream is made.
-	// Default 1.
+	// With more than 1, loading may be answered by a server that lags behind the one that acknowledged, and then lacks what was
+	// published last; no test runs against a cluster. Default 1.
 	Replicas int
 
 	// Dir is the data folder of the embedded server. It is made if it does not exist; one process at a time may use it.
