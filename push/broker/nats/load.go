@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	batchMessages = 512     // that are asked for at once
+	batchMessages = 8192    // that are asked for at once; for each batch the server counts all there are
 	batchBytes    = 4 << 20 // likewise, give or take a message
 	horizonFor    = time.Second
 )
