@@ -106,8 +106,7 @@ func (p *tape) table() map[string]*expectation {
 // cutTape is the cut in testdata.
 func cutTape(t *testing.T) *tape {
 	t.Helper()
-	return readTape(t, "cut", filepath.Join("..", "..", "testdata"),
-		bitcoin, "binance-2024-08-08/spot_ethusdt_20240808.gz", coinbase)
+	return readTape(t, "cut", filepath.Join("..", "..", "testdata"), bitcoin, coinbase)
 }
 
 func fullTape(t *testing.T, folder string) *tape {
