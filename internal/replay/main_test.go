@@ -134,11 +134,10 @@ func frames(t testing.TB, path string) []recording.Frame {
 	}
 }
 
-// refusal is an error that tells whether it is temporary and a time-out.
-type refusal struct{ temporary, timeout bool }
+// refusal is an error that tells whether it is temporary.
+type refusal struct{ temporary bool }
 
 func (r refusal) Error() string   { return "refused" }
 func (r refusal) Temporary() bool { return r.temporary }
-func (r refusal) Timeout() bool   { return r.timeout }
 
 func stamp(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }

@@ -2,6 +2,8 @@ package replay_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -88,6 +90,30 @@ func TestProgressOfCompressed(t *testing.T) {
 	})
 }
 
+// TestTrouble shows that a report says why nothing is accepted, and only then.
+func TestTrouble(t *testing.T) {
+	file := write(t, "feed", "0 {}\n3500000000 {}\n9000000000 {}\n")
+	synctest.Test(t, func(t *testing.T) {
+		s := newSink(t)
+		s.process = func(context.Context, replay.Publication) error {
+			if time.Since(s.start) < 2500*time.Millisecond {
+				return fmt.Errorf("publish: %w", refusal{temporary: true})
+			}
+			return nil
+		}
+		var got []string
+		_, err := replay.Run(t.Context(), replay.Options{Files: []string{file}, Publisher: s, Channel: "x", Progress: func(p replay.Progress) {
+			if p.Trouble != nil {
+				got = append(got, fmt.Sprint(p.Elapsed, " ", p.Trouble))
+			}
+		}})
+		want := "publish: " + refusal{}.Error()
+		if err != nil || !slices.Equal(got, []string{"1s " + want, "2s " + want}) {
+			t.Errorf("got %q, %v", got, err)
+		}
+	})
+}
+
 func TestProgressAtTheEndOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSink(t)
@@ -115,7 +141,7 @@ var shown = []replay.Progress{
 		Retried: 1000, Behind: 2345 * time.Millisecond,
 	},
 	{Published: 1_234_568, Rate: 1, Fraction: 0.99, Left: -1, Elapsed: 9 * time.Second, Behind: 999 * time.Millisecond},
-	{Published: 2_000_000, Rate: 2, Fraction: 1, Left: -1, Elapsed: 10 * time.Second},
+	{Published: 2_000_000, Rate: 2, Fraction: 1, Left: -1, Elapsed: 10 * time.Second, Trouble: errors.New("busy")},
 	{Published: 2_500_000, Rate: 210_000, Fraction: 1, Elapsed: 11*time.Second + 940*time.Millisecond, Behind: time.Minute, Done: true},
 }
 
@@ -130,12 +156,12 @@ func TestProgressLine(t *testing.T) {
 			"\r  1%  1,999 published  1,999/s  at 2024-08-08 23:54:14  left 51.6s  2 without symbol\x1b[K",
 			"\r 99%  1,234,567 published  246,000/s  at 2024-08-09 00:00:00  left 1h2m3s  behind 2.3s  2 without symbol  1,000 retried\x1b[K",
 			"\r 99%  1,234,568 published  1/s\x1b[K",
-			"\r100%  2,000,000 published  2/s\x1b[K",
+			"\r100%  2,000,000 published  2/s  trying again: busy\x1b[K",
 			"\r100%  2,500,000 published  210,000/s  in 11.9s\x1b[K\n",
 		}},
 		{"elsewhere", false, []string{
 			" 99%  1,234,567 published  246,000/s  at 2024-08-09 00:00:00  left 1h2m3s  behind 2.3s  2 without symbol  1,000 retried\n",
-			"100%  2,000,000 published  2/s\n",
+			"100%  2,000,000 published  2/s  trying again: busy\n",
 			"100%  2,500,000 published  210,000/s  in 11.9s\n",
 		}},
 	}
