@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,23 +21,36 @@ namespaces:
 // rowSize is how large the rows are that fill the store.
 const rowSize = 32 << 10
 
-// fill publishes rows until the broker takes no more, and returns those that it took. Every refusal has to say that it may be tried
-// again.
-func (p *process) fill() (rows map[string]string) {
+// fill publishes rows until the broker takes no more, and returns those that it took and the key of the one that it did not. It has to
+// say that this may be tried again; before that, once, that it does not know what became of it, which is so when the disk is full.
+func (p *process) fill() (rows map[string]string, refused string) {
 	p.t.Helper()
 	rows = map[string]string{}
-	for i := 0; ; i++ {
+	for i := 0; i < 10_000; i++ {
 		key := fmt.Sprintf("row%d", i)
-		switch err := p.row(key); {
+		err := p.row(key)
+		if isUnsure(err) {
+			await(p.t, "it is refused", func() bool {
+				err = p.row(key)
+				return !isUnsure(err)
+			})
+		}
+		switch {
 		case isBusy(err):
-			return rows
+			return rows, key
 		case err != nil:
 			p.t.Fatalf("after %d rows: %v", i, err)
-		case i > 10_000:
-			p.t.Fatal("the store is never full")
 		}
 		rows[key] = rowData(key)
 	}
+	p.t.Fatal("the store is never full")
+	return nil, ""
+}
+
+// isUnsure reports whether the API said that it does not know what became of a publication.
+func isUnsure(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.Code == 100
 }
 
 // row publishes a large row.
@@ -57,7 +71,7 @@ func checkRows(t *testing.T, node *process, rows map[string]string) {
 func TestMaxStore(t *testing.T) {
 	folder := t.TempDir()
 	node := startNodeWith(t, fmt.Sprintf(roomConfig, "4MiB"), "--data", folder)
-	rows := node.fill()
+	rows, _ := node.fill()
 	if len(rows) < 10 {
 		t.Errorf("it took only %d rows", len(rows))
 	}
