@@ -84,6 +84,11 @@ func (b *Broker) start(ctx context.Context) error {
 	if _, err := b.js.AccountInfo(ctx); err != nil {
 		return fmt.Errorf("the server has no JetStream for us: %w", err)
 	}
+	if b.host != nil {
+		if err := b.measure(ctx); err != nil {
+			return err
+		}
+	}
 	if err := b.watch(); err != nil {
 		return err
 	}

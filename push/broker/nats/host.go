@@ -26,6 +26,7 @@ type host struct {
 	opts  *Options // set at New, like token
 	token string   // that our own connections present
 	mark  *mark
+	room  room
 
 	mu     sync.Mutex
 	srv    *server.Server // guarded by mu; nil while there is none
@@ -105,7 +106,6 @@ func (h *host) serve() (*server.Server, error) {
 		Authorization:          h.token,
 		SyncInterval:           h.opts.Sync,
 		SyncAlways:             h.opts.Sync < 0,
-		JetStreamMaxStore:      h.opts.MaxStore,
 		JetStreamMaxMemory:     maxMemory,
 	}
 	if h.opts.Sync < 0 {
@@ -123,8 +123,14 @@ func (h *host) serve() (*server.Server, error) {
 			o.Port = server.RANDOM_PORT
 		}
 	}
-	if h.opts.MaxStore <= 0 {
-		o.JetStreamMaxStore = roomIn(h.opts.Dir)
+	bytes := h.opts.MaxStore
+	if bytes <= 0 {
+		bytes = roomIn(h.opts.Dir)
+	}
+	if bytes > 0 { // otherwise the server decides
+		soft, hard := limits(bytes)
+		h.room.limit.Store(soft)
+		o.JetStreamMaxStore = hard
 	}
 	srv, err := server.NewServer(o)
 	if err != nil {

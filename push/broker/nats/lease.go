@@ -90,16 +90,14 @@ func (b *Broker) PutLease(ctx context.Context, l broker.Lease, ttl time.Duration
 	return nil
 }
 
-// DropLease ends a lease.
+// DropLease ends a lease. What takes its place vanishes a second later: that costs the server a fifth of what deleting it would.
 func (b *Broker) DropLease(ctx context.Context, key string) error {
 	err := b.usable(ctx)
 	if err == nil {
+		m := &nats.Msg{Subject: leaseSubject(key), Header: nats.Header{headerRemoved: {"1"}, headerTTL: {"1s"}}}
 		err = b.withLeases(ctx, func(ctx context.Context) error {
-			s, err := b.js.Stream(ctx, leaseStream)
-			if err != nil {
-				return err
-			}
-			return s.Purge(ctx, jetstream.WithPurgeSubject(leaseSubject(key)))
+			_, err := b.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
+			return err
 		})
 	}
 	if err != nil {
@@ -133,7 +131,12 @@ func (b *Broker) readLeases(ctx context.Context, prefix string, byKey map[string
 		var last uint64
 		more, err := b.get(ctx, leaseStream, r, func(s *stored) error {
 			last = s.seq
-			if key := leaseKey(s.subject); strings.HasPrefix(key, prefix) {
+			key := leaseKey(s.subject)
+			switch {
+			case !strings.HasPrefix(key, prefix):
+			case value(s.header, headerRemoved) != "":
+				delete(byKey, key)
+			default:
 				byKey[key] = s.data // a renewal meanwhile comes again, later
 			}
 			return nil

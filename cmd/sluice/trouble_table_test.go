@@ -1,0 +1,19 @@
+package main_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestFullTable: a table that has used up the room it was given makes room when rows are removed or replaced by shorter ones, as the
+// documentation says.
+func TestFullTable(t *testing.T) {
+	node := startNodeWith(t, fmt.Sprintf(roomConfig, "4MiB"))
+	rows, _ := node.fill()
+	for key := range rows {
+		if err := node.try("publish", fmt.Sprintf(`{"channel":"rows:all","key":%q,"removed":true}`, key)); err != nil {
+			t.Fatalf("a row cannot be removed: %v", err)
+		}
+	}
+	await(t, "there is room for a row", func() bool { return node.row("new") == nil })
+}
