@@ -98,8 +98,9 @@ type Hub struct {
 	sessions map[string]*Session
 	closed   bool
 
-	stats      counters
-	warnedBusy atomic.Int64 // when it was last said that the broker refuses, in nanoseconds
+	stats counters
+
+	busyWarnings, presenceWarnings throttle
 }
 
 type namespace struct {
@@ -292,14 +293,21 @@ func (h *Hub) publishError(name string, err error) error {
 	}
 }
 
-// busyWarnings is the shortest time between two warnings that the broker refuses publications.
-const busyWarnings = 5 * time.Second
+// warnEvery is the shortest time between two warnings of one kind.
+const warnEvery = 5 * time.Second
+
+// throttle is when something was last said, in Unix nanoseconds.
+type throttle struct{ said atomic.Int64 }
+
+// due reports whether it may be said again, and takes it as said.
+func (t *throttle) due(now time.Time) bool {
+	last := t.said.Load()
+	return now.UnixNano()-last >= int64(warnEvery) && t.said.CompareAndSwap(last, now.UnixNano())
+}
 
 // warnBusy tells the operator why the broker refuses, which is not for clients to know.
 func (h *Hub) warnBusy(name string, err error) {
-	now := time.Now().UnixNano()
-	last := h.warnedBusy.Load()
-	if now-last >= int64(busyWarnings) && h.warnedBusy.CompareAndSwap(last, now) {
+	if h.busyWarnings.due(time.Now()) {
 		h.options.Logger.Warn("the broker refuses publications", "channel", name, "error", err)
 	}
 }

@@ -44,9 +44,7 @@ func (h *Hub) present(ctx context.Context, p *presence) {
 	if err == nil {
 		err = h.broker.PutLease(ctx, broker.Lease{Key: p.key, Value: value.Bytes()}, h.options.PresenceTTL)
 	}
-	if err != nil {
-		h.options.Logger.Warn("presence is not up to date", "error", err)
-	}
+	h.warnPresence(p.topic.name, err)
 }
 
 // absent makes the client of a subscription that ended vanish from the channel.
@@ -54,8 +52,13 @@ func (h *Hub) absent(ctx context.Context, sub *Subscription) {
 	if sub.presence == nil {
 		return
 	}
-	if err := h.broker.DropLease(ctx, sub.presence.key); err != nil {
-		h.options.Logger.Warn("presence is not up to date", "channel", sub.presence.topic.name, "error", err)
+	h.warnPresence(sub.presence.topic.name, h.broker.DropLease(ctx, sub.presence.key))
+}
+
+// warnPresence tells the operator of an error, if there is one, but not for each of many clients.
+func (h *Hub) warnPresence(channel string, err error) {
+	if err != nil && h.presenceWarnings.due(time.Now()) {
+		h.options.Logger.Warn("presence is not up to date", "channel", channel, "error", err)
 	}
 }
 
