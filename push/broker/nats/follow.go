@@ -276,6 +276,12 @@ func (a *attachment) message(m *nats.Msg) error {
 		p.broker.opts.Logger.Warn("a message is no publication and was left out", "stream", p.stream, "sequence", s.seq, "error", err)
 		return nil
 	}
+	if msg.Op == push.Remove && !p.hasRemovals() { // somebody else removed it
+		if err := p.noteRemoval(a.ctx); err != nil {
+			a.last = s.seq - 1 // it comes again
+			return err
+		}
+	}
 	a.clock = max(a.clock, msg.Time) // the clock of the server may go back
 	msg.Time = a.clock
 	a.batch = append(a.batch, msg)

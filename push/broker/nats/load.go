@@ -59,7 +59,11 @@ type loaded struct {
 func (p *partition) load(ctx context.Context, channel string) (loaded, error) {
 	// What is too old is found out first: it can only be too little then, by less than the store keeps things longer.
 	before := p.view()
-	tooOld, err := p.tooOld(ctx)
+	var tooOld uint64
+	var err error
+	if p.ns.Mode == push.Stream || p.hasRemovals() { // of a table only removals are forgotten
+		tooOld, err = p.tooOld(ctx)
+	}
 	if err != nil {
 		return loaded{}, err
 	}

@@ -22,6 +22,7 @@ const (
 	metaGrown      = "sluice-grown"      // the last offset when the history was last allowed to be longer
 	metaFloor      = "sluice-floor"      // up to this offset there may be evictions that the history of today does not explain
 	metaGeneration = "sluice-generation" // changed when the stream was found to be shorter than it was
+	metaRemovals   = "sluice-removals"   // there are or were removals in this table
 	metaLost       = "sluice-lost"       // what the server had lost of it when the generation was last changed
 )
 
@@ -190,7 +191,7 @@ func (p *partition) accept(c jetstream.StreamConfig) error {
 // there than the new limits explain.
 func carry(want *jetstream.StreamConfig, info *jetstream.StreamInfo) {
 	old := info.Config.Metadata
-	for _, name := range []string{metaGrown, metaFloor, metaGeneration, metaLost} {
+	for _, name := range []string{metaGrown, metaFloor, metaRemovals, metaGeneration, metaLost} {
 		if v, ok := old[name]; ok {
 			want.Metadata[name] = v
 		}

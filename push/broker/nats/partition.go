@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -35,8 +36,10 @@ type partition struct {
 	meddler string // names what somebody else deleted, until it has led to a new life
 	grown   uint64 // see metaGrown
 	floor   uint64 // see metaFloor
-	horizon horizon
-	holds   map[*attachment]struct{}
+
+	removals bool // see metaRemovals
+	horizon  horizon
+	holds    map[*attachment]struct{}
 }
 
 // sureness is on what connection the epoch was last seen to be that of the stream. Through another one another stream may answer.
@@ -254,21 +257,56 @@ func (p *partition) lostIn(info *jetstream.StreamInfo) string {
 
 // raise gives the stream another generation.
 func (p *partition) raise(ctx context.Context, info *jetstream.StreamInfo, generation string) (*jetstream.StreamInfo, error) {
-	timed, cancel := p.broker.timed(ctx)
-	defer cancel()
-	c := info.Config
-	c.Metadata = make(map[string]string, len(info.Config.Metadata)+2)
-	for k, v := range info.Config.Metadata {
-		c.Metadata[k] = v
-	}
-	c.Metadata[metaGeneration] = generation
-	c.Metadata[metaLost] = p.lostIn(info)
-	c.Metadata[metaFloor] = strconv.FormatUint(info.State.LastSeq, 10)
-	s, err := p.broker.js.UpdateStream(timed, c)
+	info, err := p.amend(ctx, info, map[string]string{
+		metaGeneration: generation,
+		metaLost:       p.lostIn(info),
+		metaFloor:      strconv.FormatUint(info.State.LastSeq, 10),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: begin a new generation: %w", p.stream, err)
 	}
+	return info, nil
+}
+
+// amend changes what the stream's metadata says. The caller holds the lock of looking.
+func (p *partition) amend(ctx context.Context, info *jetstream.StreamInfo, change map[string]string) (*jetstream.StreamInfo, error) {
+	timed, cancel := p.broker.timed(ctx)
+	defer cancel()
+	c := info.Config
+	c.Metadata = maps.Clone(info.Config.Metadata)
+	maps.Copy(c.Metadata, change)
+	s, err := p.broker.js.UpdateStream(timed, c)
+	if err != nil {
+		return nil, err
+	}
 	return s.CachedInfo(), nil
+}
+
+// noteRemoval notes with the stream that there are removals in the table, before the first can have been forgotten: as long as there are none,
+// nothing a client has to know of is ever forgotten.
+func (p *partition) noteRemoval(ctx context.Context) error {
+	p.looking.Lock()
+	defer p.looking.Unlock()
+	if p.hasRemovals() {
+		return nil
+	}
+	info, err := p.inspect(ctx)
+	if err == nil {
+		_, err = p.amend(ctx, info, map[string]string{metaRemovals: "true"})
+	}
+	if err != nil {
+		return fmt.Errorf("%w: that there are removals cannot be noted: %w", broker.ErrBusy, err)
+	}
+	p.mu.Lock()
+	p.removals = true
+	p.mu.Unlock()
+	return nil
+}
+
+func (p *partition) hasRemovals() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.removals
 }
 
 // newGeneration returns a name that was never used before: a copy that is put back twice must not have the same one twice.
@@ -305,6 +343,7 @@ func (p *partition) take(info *jetstream.StreamInfo, sure sureness) push.Positio
 	p.known = max(p.known, info.State.LastSeq)
 	p.grown, _ = strconv.ParseUint(info.Config.Metadata[metaGrown], 10, 64)
 	p.floor, _ = strconv.ParseUint(info.Config.Metadata[metaFloor], 10, 64)
+	p.removals = info.Config.Metadata[metaRemovals] != ""
 	return push.Position{Epoch: p.epoch, Offset: p.known}
 }
 

@@ -32,6 +32,11 @@ func (p *partition) publish(ctx context.Context, m *broker.Message, idempotencyK
 		p.broker.wake()
 		return push.Position{}, fmt.Errorf("%w: %s cannot write: %s", broker.ErrBusy, p.broker.where(), space)
 	}
+	if m.Op == push.Remove && !p.hasRemovals() {
+		if err := p.noteRemoval(ctx); err != nil {
+			return push.Position{}, err
+		}
+	}
 	if p.ns.Durable {
 		if err := p.broker.enterRoom(ctx, m.Op, msg.Size()); err != nil {
 			return push.Position{}, err
