@@ -77,7 +77,7 @@ func TestMaxStore(t *testing.T) {
 	}
 	checkRows(t, node, rows)
 	node.awaitReady()
-	if log := node.stderr.String(); !strings.Contains(log, "the broker refuses publications") || !strings.Contains(log, "insufficient") {
+	if log := node.stderr.String(); !strings.Contains(log, "the broker refuses publications") || !strings.Contains(log, "no space left") {
 		t.Error("it does not say why it refuses")
 	}
 	if code := node.terminate(); code != 0 {

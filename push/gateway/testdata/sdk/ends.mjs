@@ -70,7 +70,7 @@ export async function resubscribesAfterALoss(test) {
   const [publisher, reader, other] = [await node.connect(), await node.connect(), await node.connect()];
   const [slow, calm, quick] = [reader.follow("short:news"), reader.follow("news"), other.follow("short:news")];
   for (const follower of [slow, calm, quick]) await follower.is("subscribed");
-  const all = range(1, 500).map((i) => `${i} ${"x".repeat(60_000)}`); // more than sockets and the node hold together
+  const all = range(1, 1000).map((i) => `${i} ${"x".repeat(60_000)}`); // more than sockets and the node hold together
   reader.pause();
   await publisher.publishAll("short:news", all, 1);
   await node.publish("news", 1);
