@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 
 # How long each target is fuzzed: by `make fuzz`, and by `make check`.
 FUZZTIME ?= 60s
-CHECK_FUZZTIME ?= 5s
+CHECK_FUZZTIME ?= 3s
 # Which benchmarks `make bench` runs, how often, and where: BENCH=Append COUNT=10 PKG=./push/channel.
 BENCH ?= .
 COUNT ?= 1
