@@ -243,13 +243,11 @@ func (p *partition) tooOld(ctx context.Context) (uint64, error) {
 	offset := info.State.LastSeq
 	if from.Before(info.Created) {
 		// Nothing can be too old. That matters in a table, where the oldest message that is left may be the newest of all rows.
-		return 0, nil
-	}
-	_, err = p.broker.get(timed, p.stream, getRequest{StartTime: &from, Batch: 1}, func(s *stored) error {
+		offset = 0
+	} else if _, err = p.broker.get(timed, p.stream, getRequest{StartTime: &from, Batch: 1}, func(s *stored) error {
 		offset = s.seq - 1
 		return nil
-	})
-	if err != nil {
+	}); err != nil {
 		return 0, err
 	}
 	p.mu.Lock()
