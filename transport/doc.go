@@ -1,0 +1,12 @@
+// Package transport makes listeners and connections, and nothing else: plain net.Listener and net.Conn over TCP, TLS and Unix
+// stream sockets, with the options that servers of very many connections want, and in memory, for tests.
+//
+//	ln, err := transport.Listen(ctx, "tcp", ":7000", &transport.Options{ReusePort: true})
+//	conn, err := ln.Accept()
+//
+// # Descriptors
+//
+// A net.TCPConn costs the better part of a kilobyte. An event loop of its own needs none: [Listener.AcceptDescriptor] returns the
+// bare descriptor with the addresses, [Detach] takes it out of a connection that was accepted elsewhere, and [Attach] makes a net.Conn
+// again. Linux only; [Listener.Plain] says whether it works.
+package transport
