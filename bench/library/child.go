@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// patience is how long a child may take for anything before it is killed.
+const patience = 3 * time.Minute
+
+// child is a process that answers each line it is sent with a line of JSON. Its methods are for one goroutine.
+type child struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	cancel context.CancelFunc
+}
+
+// start runs a program and leaves the first line it prints, if first is not nil, in first.
+func start(first any, program string, args ...string) (*child, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	c := &child{cmd: exec.CommandContext(ctx, program, args...), cancel: cancel}
+	c.cmd.Stderr = os.Stderr
+	var err error
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		cancel()
+		return nil, err
+	}
+	stdout, err := c.cmd.StdoutPipe()
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	c.out = bufio.NewReader(stdout)
+	if err := c.cmd.Start(); err != nil {
+		cancel()
+		return nil, err
+	}
+	if first != nil {
+		if err := c.read(first); err != nil {
+			c.stop()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// ask sends a line and decodes the answer, which is an error if it says so.
+func (c *child) ask(answer any, format string, args ...any) error {
+	if _, err := fmt.Fprintf(c.in, format+"\n", args...); err != nil {
+		return err
+	}
+	return c.read(answer)
+}
+
+func (c *child) read(answer any) error {
+	line, err := c.out.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("%s ended: %w", c.cmd.Path, err)
+	}
+	var failure struct{ Error string }
+	if err := json.Unmarshal(line, &failure); err != nil {
+		return fmt.Errorf("%s: %w", c.cmd.Path, err)
+	}
+	if failure.Error != "" {
+		return errors.New(failure.Error)
+	}
+	return json.Unmarshal(line, answer)
+}
+
+// stop ends the process, which ends when its input does, and waits for it.
+func (c *child) stop() {
+	_ = c.in.Close()
+	timer := time.AfterFunc(5*time.Second, c.cancel)
+	_ = c.cmd.Wait() // it may have been killed: what it had to say was said before
+	timer.Stop()
+	c.cancel()
+}
+
+// resident returns how many bytes of memory the process has now and had at most.
+func (c *child) resident() (now, peak int64, err error) {
+	pid := strconv.Itoa(c.cmd.Process.Pid)
+	// smaps_rollup counts pages; the figures in status may lag behind.
+	if now, err = kilobytes("/proc/"+pid+"/smaps_rollup", "Rss:"); err != nil {
+		return 0, 0, err
+	}
+	peak, err = kilobytes("/proc/"+pid+"/status", "VmHWM:")
+	return now, peak, err
+}
+
+// kilobytes returns, in bytes, the figure behind name in a file of /proc.
+func kilobytes(file, name string) (int64, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == name && f[2] == "kB" {
+			n, err := strconv.ParseInt(f[1], 10, 64)
+			return n << 10, err
+		}
+	}
+	return 0, fmt.Errorf("%s: no %s", file, name)
+}

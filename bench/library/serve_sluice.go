@@ -1,0 +1,53 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/sluice-push/sluice/session"
+)
+
+// framing is the codec of the wire; a message is the whole frame.
+type framing struct{ protocol }
+
+// Decode returns the first frame in in.
+func (f framing) Decode(in []byte) ([]byte, int, error) {
+	if len(in) < 4 {
+		return nil, len(in) - 4, nil
+	}
+	n, err := f.frameSize(in)
+	if err != nil {
+		return nil, 0, err
+	}
+	if n > len(in) {
+		return nil, len(in) - n, nil
+	}
+	return in[:n], n, nil
+}
+
+// AppendEncode appends a frame.
+func (framing) AppendEncode(dst, frame []byte) ([]byte, error) { return append(dst, frame...), nil }
+
+// startSluice starts a server of package session.
+func startSluice(o session.Options) starter {
+	return func(ln net.Listener, p protocol) (*served, error) {
+		// The default of 10 s is too short for those who count what thousands of silent sessions cost.
+		o.HandshakeTimeout = time.Minute
+		acks := sync.Pool{New: func() any { return new([ackSize]byte) }}
+		srv := session.NewServer(framing{p}, &session.Handler{Message: func(s *session.Session, frame []byte) {
+			ack := acks.Get().(*[ackSize]byte)
+			if err := s.Send(p.answer(frame, ack)); err != nil && !errors.Is(err, session.ErrClosed) {
+				s.Abort(err)
+			}
+			acks.Put(ack)
+		}}, &o)
+		done := make(chan error, 1)
+		go func() { done <- srv.Serve(ln) }()
+		return &served{conns: srv.Len, close: func() {
+			_ = srv.Close()
+			<-done
+		}}, nil
+	}
+}
