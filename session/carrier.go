@@ -2,49 +2,78 @@ package session
 
 import "net"
 
-// carrier is the seam between a session and the connection under it: all that the write path and the reading goroutine need. Two
-// exist. raw (Linux, plain TCP and Unix sockets) reads and writes the descriptor without blocking and waits in the runtime's
-// poller. plain takes any net.Conn, which has no write that does not block.
+// carrier is the seam between a session and the engine that runs it. There are two: routine, a goroutine for each session that is
+// parked while the peer is silent, for any net.Conn (routine.go); and bare, a descriptor in the interest list of an event loop, which
+// costs no goroutine (bare_linux.go). The rest of the package does not know which it has; one test suite runs over both.
 //
-// An engine with event loops is a third: instead of a goroutine in [Session.run] its loop calls receive when the descriptor is
-// readable, and instead of a goroutine in [Session.drain] it arms write readiness in startDrainLocked and calls drainOnce. The
-// rest of the package does not change.
+// Whoever runs a session's functions has the turn: its goroutine, or whom the loop gives it. Methods whose names end in Locked are
+// called with the session's mutex held; none of them blocks.
 type carrier interface {
-	// read waits until bytes have arrived, puts them into in, and returns how many. While it waits it holds no more memory than
-	// in.rest leaves.
-	read(in *inbound) (int, error)
-
 	// direct reports whether offer works.
 	direct() bool
 	// offer writes what the connection takes of b without blocking and returns how many bytes that was. Fewer than b.size
-	// mean that there is no room for now. Not more than one goroutine at a time may be in offer or push.
+	// mean that there is no room for now. It is called by who has the pen.
 	offer(b *batch) (int, error)
-	// push writes b, waiting until the connection has taken some of it or the write deadline has passed. With an empty b it only
-	// waits until there is room.
-	push(b *batch) (int, error)
-
-	// closeWrite tells the peer that nothing more comes and reports whether the connection can say so and still be read.
+	// closeWrite tells the peer that nothing more comes and reports whether the connection can say so and still be read. It is
+	// called by who has the pen.
 	closeWrite() bool
+
+	// start begins to run the session.
+	start()
+	// reject closes the connection of a session that is not to be started.
+	reject()
+	// roomLocked asks for the queue to be written, or Writable to be called, when the connection has room: the pen is
+	// penDraining, and now the engine's.
+	roomLocked()
+	// armLocked sees to it that lateLocked is called at the time that dueLocked tells.
+	armLocked()
+	// abortLocked tells the peer that the connection is over, and wakes whoever waits for it. The phase is closed.
+	abortLocked()
+	// changedLocked says that something has changed for which the end of a session may wait: the pen was put down, a helper
+	// ended, all is written, the phase is closed.
+	changedLocked()
+	// yieldLocked says that somebody is about to wait until this session's peer reads, perhaps the one who has the turn.
+	yieldLocked()
+
+	// net returns the connection; nil when there is none any more.
+	net() net.Conn
+	remote() net.Addr
+	local() net.Addr
+}
+
+// stream is a connection for the engine with goroutines. Two exist. raw (Linux, plain TCP and Unix sockets) reads and writes the
+// descriptor without blocking and waits in the runtime's poller. plain takes any net.Conn, which has no write that does not block.
+type stream interface {
+	// read waits until bytes have arrived, puts them into in, and returns how many. While it waits it holds no more memory than
+	// in.rest leaves.
+	read(in *inbound) (int, error)
+	// direct, offer and closeWrite are those of the carrier.
+	direct() bool
+	offer(b *batch) (int, error)
+	closeWrite() bool
+	// push writes b, waiting until the connection has taken some of it or the write deadline has passed. With an empty b it only
+	// waits until there is room. Not more than one goroutine at a time may be in offer or push.
+	push(b *batch) (int, error)
 	// abort makes read and push return and tells the peer, without blocking. It returns what is left to do, which may
 	// block, or nil.
 	abort() func()
 }
 
-// newCarrier chooses the carrier for a connection.
-func newCarrier(conn net.Conn) carrier {
+// newStream chooses the stream for a connection.
+func newStream(conn net.Conn) stream {
 	if c := newRaw(conn); c != nil {
 		return c
 	}
 	return &plain{conn: conn}
 }
 
-// plainBuffer is what a session on a plain carrier holds for reading.
+// plainBuffer is what a session on a plain stream holds for reading.
 const plainBuffer = 4 << 10
 
-// plainWrite is the most that a plain carrier writes at once: one TLS record, so that progress is seen.
+// plainWrite is the most that a plain stream writes at once: one TLS record, so that progress is seen.
 const plainWrite = 16 << 10
 
-// plain is the carrier for any net.Conn: TLS, net.Pipe, wrapped connections.
+// plain is the stream for any net.Conn: TLS, net.Pipe, wrapped connections.
 type plain struct{ conn net.Conn }
 
 func (c *plain) read(in *inbound) (int, error) {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
-	"time"
 )
 
 // How a session ends. The first cause counts: it is put into info, under mu, by whoever comes first, and everything later leaves
@@ -19,8 +19,8 @@ import (
 // what it says meanwhile is decoded, because it may be the end of a closing handshake, but not handled. Closed: the socket is shut
 // down, which wakes all who wait for it.
 //
-// The goroutine in run is always the one that finishes: it closes the socket, waits for the transient goroutines and for whoever is
-// in the middle of a write, calls Close of the handler, and leaves the server.
+// Whoever has the turn concludes it, when nobody else is at work for the session: no helper (a goroutine that drains, notifies or
+// aborts) and no one in the middle of a write. It calls Close of the handler, and leaves the server.
 
 // failLocked closes the session now.
 func (s *Session) failLocked(by By, err error) {
@@ -32,10 +32,8 @@ func (s *Session) failLocked(by By, err error) {
 	}
 	s.phase.Store(phaseClosed)
 	s.turnAwayLocked()
-	s.wakeLocked()
-	if rest := s.c.abort(); rest != nil {
-		s.transient.Go(rest)
-	}
+	s.c.abortLocked()
+	s.c.changedLocked()
 }
 
 // fail is failLocked for who does not hold mu.
@@ -52,8 +50,9 @@ func (s *Session) endLocked(info *CloseInfo, last []byte, linger bool) {
 	}
 	s.info, s.linger = info, linger
 	s.phase.Store(phaseEnding)
-	if limit := s.srv.o.WriteTimeout + s.srv.o.Linger; limit > 0 {
-		s.endBy = time.Now().Add(limit)
+	s.endBy = 0
+	if limit := s.o.WriteTimeout + s.o.Linger; limit > 0 {
+		s.endBy = s.srv.clock() + int64(limit)
 	}
 	s.armLocked()
 	s.turnAwayLocked()
@@ -71,17 +70,17 @@ func (s *Session) endLocked(info *CloseInfo, last []byte, linger bool) {
 
 // writtenOutLocked goes on with an ending session when all is written.
 func (s *Session) writtenOutLocked() {
-	s.wakeLocked()
+	s.c.changedLocked()
 	if s.linger && !s.half {
 		s.half = true
-		s.pen = penDraining // nobody else may come here, or write, while mu is not held
+		s.pen = penWriting // nobody else may come here, or write, while mu is not held
 		s.mu.Unlock()
 		ok := s.c.closeWrite()
 		s.mu.Lock()
 		s.pen = penFree
-		s.wakeLocked()
+		s.c.changedLocked()
 		if ok && s.phase.Load() == phaseEnding && s.linger {
-			s.endBy = time.Now().Add(s.srv.o.Linger)
+			s.endBy = s.srv.clock() + int64(s.o.Linger)
 			s.armLocked()
 			return
 		}
@@ -89,55 +88,18 @@ func (s *Session) writtenOutLocked() {
 	s.failLocked(ByLocal, ErrClosed)
 }
 
-// waitWritten waits until nothing is left to write, or the session has ended, or its time is over.
-func (s *Session) waitWritten() {
-	s.mu.Lock()
+// quitLocked is called when nothing will be read any more: the session is over as soon as all is written. It reports whether
+// it is.
+func (s *Session) quitLocked() bool {
 	s.linger = false
-	if s.half || s.phase.Load() == phaseClosed || s.pen == penFree && s.q == nil {
-		s.mu.Unlock()
-		return
-	}
-	written := s.wakeMeLocked()
-	var over <-chan time.Time
-	if !s.endBy.IsZero() {
-		timer := time.NewTimer(time.Until(s.endBy))
-		defer timer.Stop()
-		over = timer.C
-	}
-	s.mu.Unlock()
-	select {
-	case <-written:
-	case <-over:
-	}
+	return s.half || s.phase.Load() == phaseClosed || s.pen == penFree && s.q == nil
 }
 
-// wakeMeLocked returns a channel that wakeLocked closes.
-func (s *Session) wakeMeLocked() <-chan struct{} {
-	if s.drained == nil {
-		s.drained = make(chan struct{})
-	}
-	return s.drained
-}
+// quietLocked reports whether nobody is at work for a closed session but who has the turn.
+func (s *Session) quietLocked() bool { return s.pen == penFree && s.helpers == 0 }
 
-func (s *Session) wakeLocked() {
-	if s.drained != nil {
-		close(s.drained)
-		s.drained = nil
-	}
-}
-
-// finish is the end of run.
-func (s *Session) finish() {
-	s.fail(ByLocal, ErrClosed)
-	_ = s.conn.Close()
-	s.transient.Wait()
-	s.mu.Lock()
-	for s.pen != penFree { // a caller of Send or TryWrite is about to notice
-		idle := s.wakeMeLocked()
-		s.mu.Unlock()
-		<-idle
-		s.mu.Lock()
-	}
+// concludeLocked is the last thing that happens to a session, by who has the turn. It releases mu.
+func (s *Session) concludeLocked() {
 	if s.q != nil {
 		s.info.Undelivered = s.srv.pools.putQueue(s.q)
 		s.q = nil
@@ -176,10 +138,13 @@ func (s *Session) panicked(name string, v any) {
 	s.fail(ByPanic, err)
 }
 
-// inHandler reports whether the calling goroutine is one of a session. Goroutines have no identity in Go; what tells is the function
-// at the root of their stack.
+// roots are the functions at whose call a goroutine becomes one of a session.
+var roots = [...]string{"(*Session).run", "(*Session).notify", "(*Session).turnAway", "(*driver).run"}
+
+// inHandler reports whether the calling goroutine is one of a session. Goroutines have no identity in Go; what tells are the
+// functions on their stack.
 func inHandler() bool {
-	const here = "github.com/sluice-push/sluice/session.(*Session)."
+	const here = "github.com/sluice-push/sluice/session."
 	var pcs [64]uintptr
 	for skip := 0; ; skip += len(pcs) {
 		n := runtime.Callers(skip, pcs[:])
@@ -187,7 +152,7 @@ func inHandler() bool {
 		for more := n > 0; more; {
 			var f runtime.Frame
 			f, more = frames.Next()
-			if name, ok := strings.CutPrefix(f.Function, here); ok && (name == "run" || name == "notify") {
+			if name, ok := strings.CutPrefix(f.Function, here); ok && slices.Contains(roots[:], name) {
 				return true
 			}
 		}

@@ -146,7 +146,7 @@ func TestEndWithAPeerThatDoesNotEnd(t *testing.T) {
 func TestEndWithAPeerThatDribbles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const writeTimeout, linger = 10 * time.Second, 5 * time.Second
-		var v *session.ValveCarrier
+		var v *session.ValveStream
 		closed := make(chan session.CloseInfo, 1)
 		srv := session.NewServer(line, &session.Handler{
 			Open:  func(s *session.Session) error { v = session.Valve(s); return s.Send(make([]byte, 1000)) },

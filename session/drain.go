@@ -1,61 +1,33 @@
 package session
 
-import (
-	"errors"
-	"fmt"
-	"os"
-	"time"
-)
+import "fmt"
 
-// startDrainLocked hands the pen to a goroutine that waits for room.
+// startDrainLocked hands the pen to the engine, which waits for room.
 func (s *Session) startDrainLocked() {
 	s.pen = penDraining
 	if s.q != nil && s.c.direct() { // elsewhere it is not known that there is no room
 		s.q.settle(chunkSize)
 	}
-	s.transient.Go(s.drain)
+	s.c.roomLocked()
 }
 
-// drain writes what waits, waiting for the peer, and ends when nothing is left. The write deadline is moved with each bit of
-// progress.
-func (s *Session) drain() {
-	b := s.srv.pools.batch()
-	defer s.srv.pools.putBatch(b)
-	for first := true; s.lendDrain(b, first); first = false {
-		if t := s.srv.o.WriteTimeout; t > 0 {
-			_ = s.conn.SetWriteDeadline(time.Now().Add(t))
-		}
-		n, err := s.c.push(b)
-		s.srv.shard(s).bytesOut.Add(uint64(n))
-		s.pushed(n, err)
-	}
+// stalled is the error of a session whose peer does not read.
+func (s *Session) stalled() error {
+	return fmt.Errorf("%w: the peer took nothing for %v", ErrTimeout, s.o.WriteTimeout)
 }
 
-// lendDrain puts what waits into b and reports whether there is something to do. When first is set there is even if nothing waits: a
-// drain goroutine is also started to wait for room.
-func (s *Session) lendDrain(b *batch, first bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	b.clear()
-	if s.phase.Load() != phaseClosed && (s.lendLocked(b) > 0 || first) {
-		return true
-	}
-	s.putDownLocked()
-	return false
-}
-
-// pushed takes n written bytes off the queue.
-func (s *Session) pushed(n int, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.writtenLocked(n)
-	switch {
-	case err == nil:
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		s.failLocked(ByTimeout, fmt.Errorf("%w: the peer took nothing for %v", ErrTimeout, s.srv.o.WriteTimeout))
-	default:
-		s.failLocked(ByError, fmt.Errorf("session: write: %w", err))
-	}
+// helpLocked runs f on a goroutine of its own, which the end of the session waits for.
+func (s *Session) helpLocked(f func()) {
+	s.helpers++
+	go func() {
+		defer func() {
+			s.mu.Lock()
+			s.helpers--
+			s.c.changedLocked()
+			s.mu.Unlock()
+		}()
+		f()
+	}()
 }
 
 // notify calls Writable as long as it is owed. Calls never overlap: whoever puts the pen down while this goroutine is at work

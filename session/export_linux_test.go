@@ -9,7 +9,7 @@ import (
 // SocketOptions returns TCP_NODELAY and TCP_NOTSENT_LOWAT of the connection under s.
 func SocketOptions(t testing.TB, s *Session) (noDelay bool, lowat int) {
 	t.Helper()
-	conn := s.conn
+	conn := s.Conn()
 	if under, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = under.NetConn()
 	}

@@ -91,14 +91,18 @@ func Address(a net.Addr) string { return address(a).String() }
 
 // CountWrites counts from now on how often the session writes to its connection. To be called in Open.
 func CountWrites(s *Session) *atomic.Int64 {
-	c := &countingCarrier{carrier: s.c}
-	s.c = c
-	return &c.writes
+	writes := new(atomic.Int64)
+	if s.io != nil {
+		s.io = &countingStream{stream: s.io, writes: writes}
+	} else {
+		s.c = &countingCarrier{carrier: s.c, writes: writes}
+	}
+	return writes
 }
 
 type countingCarrier struct {
 	carrier
-	writes atomic.Int64
+	writes *atomic.Int64
 }
 
 func (c *countingCarrier) offer(b *batch) (int, error) {
@@ -106,23 +110,33 @@ func (c *countingCarrier) offer(b *batch) (int, error) {
 	return c.carrier.offer(b)
 }
 
-func (c *countingCarrier) push(b *batch) (int, error) {
+type countingStream struct {
+	stream
+	writes *atomic.Int64
+}
+
+func (c *countingStream) offer(b *batch) (int, error) {
 	c.writes.Add(1)
-	return c.carrier.push(b)
+	return c.stream.offer(b)
+}
+
+func (c *countingStream) push(b *batch) (int, error) {
+	c.writes.Add(1)
+	return c.stream.push(b)
 }
 
 // Valve makes the session's connection take only as many bytes as the test lets it, as if it were a socket. To be called in
-// Open; after that nothing reaches the real connection but its end.
-func Valve(s *Session) *ValveCarrier {
-	v := &ValveCarrier{carrier: s.c}
+// Open of a session with a goroutine; after that nothing reaches the real connection but its end.
+func Valve(s *Session) *ValveStream {
+	v := &ValveStream{stream: s.io}
 	v.cond.L = &v.mu
-	s.c = v
+	s.io = v
 	return v
 }
 
-// ValveCarrier is a connection in memory with room that the test gives.
-type ValveCarrier struct {
-	carrier
+// ValveStream is a connection in memory with room that the test gives.
+type ValveStream struct {
+	stream
 	mu      sync.Mutex
 	cond    sync.Cond
 	room    int
@@ -134,7 +148,7 @@ type ValveCarrier struct {
 }
 
 // Give makes room for n more bytes.
-func (v *ValveCarrier) Give(n int) {
+func (v *ValveStream) Give(n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.room += n
@@ -142,7 +156,7 @@ func (v *ValveCarrier) Give(n int) {
 }
 
 // Fail makes the next write fail.
-func (v *ValveCarrier) Fail(err error) {
+func (v *ValveStream) Fail(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.fail = err
@@ -150,29 +164,29 @@ func (v *ValveCarrier) Fail(err error) {
 }
 
 // Got returns what was written so far.
-func (v *ValveCarrier) Got() string {
+func (v *ValveStream) Got() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return string(v.got)
 }
 
 // Stuck reports whether a drain goroutine waits for room: what it was lent is settled then.
-func (v *ValveCarrier) Stuck() bool {
+func (v *ValveStream) Stuck() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.stuck
 }
 
 // During calls f inside the next offer, while nothing is locked.
-func (v *ValveCarrier) During(f func()) {
+func (v *ValveStream) During(f func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.during = f
 }
 
-func (v *ValveCarrier) direct() bool { return true }
+func (v *ValveStream) direct() bool { return true }
 
-func (v *ValveCarrier) offer(b *batch) (int, error) {
+func (v *ValveStream) offer(b *batch) (int, error) {
 	v.mu.Lock()
 	during := v.during
 	v.during = nil
@@ -185,7 +199,7 @@ func (v *ValveCarrier) offer(b *batch) (int, error) {
 	return v.takeLocked(b)
 }
 
-func (v *ValveCarrier) takeLocked(b *batch) (n int, err error) {
+func (v *ValveStream) takeLocked(b *batch) (n int, err error) {
 	if v.fail != nil {
 		return 0, v.fail
 	}
@@ -198,7 +212,7 @@ func (v *ValveCarrier) takeLocked(b *batch) (n int, err error) {
 	return n, nil
 }
 
-func (v *ValveCarrier) push(b *batch) (int, error) {
+func (v *ValveStream) push(b *batch) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.stuck = true
@@ -212,12 +226,12 @@ func (v *ValveCarrier) push(b *batch) (int, error) {
 	return v.takeLocked(b)
 }
 
-func (v *ValveCarrier) abort() func() {
+func (v *ValveStream) abort() func() {
 	v.mu.Lock()
 	v.aborted = true
 	v.cond.Broadcast()
 	v.mu.Unlock()
-	return v.carrier.abort()
+	return v.stream.abort()
 }
 
 // Waiters returns how many callers wait for room.
@@ -228,20 +242,20 @@ func (s *Session) Waiters() int {
 }
 
 // WatchRests tells from now on whether the session gave up its read buffer before the bytes came that it read last. To be called
-// in Open.
+// in Open of a session with a goroutine.
 func WatchRests(s *Session) *atomic.Bool {
-	c := &restingCarrier{carrier: s.c}
-	s.c = c
+	c := &restingStream{stream: s.io}
+	s.io = c
 	return &c.rested
 }
 
-type restingCarrier struct {
-	carrier
+type restingStream struct {
+	stream
 	rested atomic.Bool
 }
 
-func (c *restingCarrier) read(in *inbound) (int, error) {
-	n, err := c.carrier.read(in)
+func (c *restingStream) read(in *inbound) (int, error) {
+	n, err := c.stream.read(in)
 	c.rested.Store(in.rested)
 	return n, err
 }
@@ -250,5 +264,5 @@ func (c *restingCarrier) read(in *inbound) (int, error) {
 func (s *Session) Finishing() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.phase.Load() == phaseClosed && s.drained != nil
+	return s.phase.Load() == phaseClosed && !s.quietLocked()
 }

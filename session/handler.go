@@ -43,6 +43,10 @@ type Handler struct {
 	// Message is called with each message. The bytes are borrowed until it returns.
 	Message func(s *Session, msg []byte)
 
+	// Tick is called each Options.TickInterval, between messages, like Message. A call that is due while another function runs
+	// comes after it, once.
+	Tick func(*Session)
+
 	// Writable is called when there is room again after TryWrite took fewer frames than it was offered: once for any number
 	// of such calls before it. It runs on a goroutine of its own, so possibly during Open or Message, but never twice at a time.
 	// It is not called any more when the session is ending.

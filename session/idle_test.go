@@ -13,12 +13,14 @@ func TestAnIdleSessionHoldsNothing(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		var rested *atomic.Bool
 		h := echo()
-		h.Open = func(s *session.Session) error { rested = session.WatchRests(s); return nil }
+		if tr.engine != session.EngineLoop {
+			h.Open = func(s *session.Session) error { rested = session.WatchRests(s); return nil }
+		}
 		f := newFixture(t, tr, line, h, nil)
 		write(t, f.client, strings.Repeat("hello\n", 50))
 		expect(t, f.client, strings.Repeat("hello\n", 50))
 		await(t, func() bool { return !f.s.Holds() })
-		if !tr.direct {
+		if !tr.direct || rested == nil {
 			return
 		}
 		// Bytes may come just before the attempt to read that would find nothing, so more than one try is fair.

@@ -30,43 +30,62 @@ const limit = 20 * time.Second
 // transport is a kind of connection. Each test that can runs over all of them.
 type transport struct {
 	name   string
+	engine session.Engine
 	direct bool // has a write that does not block
 	half   bool // can be half-closed
 	start  func(t testing.TB, srv *session.Server) (dial func() (net.Conn, error))
 }
 
 var transports = []transport{
-	{"tcp", true, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
-		addr := serve(t, srv, listen(t, "tcp", "127.0.0.1:0"))
-		return func() (net.Conn, error) { return net.Dial("tcp", addr) }
-	}},
-	{"unix", true, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
-		dir, err := os.MkdirTemp("", "sluice") //nolint:usetesting // t.TempDir may be too long for a socket
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = os.RemoveAll(dir) })
-		addr := serve(t, srv, listen(t, "unix", filepath.Join(dir, "s")))
-		return func() (net.Conn, error) { return net.Dial("unix", addr) }
-	}},
-	{"wrapped", false, false, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
+	{"tcp", session.EngineLoop, true, true, overTCP},
+	{"unix", session.EngineLoop, true, true, overUnix},
+	{"tcp goroutine", session.EngineGoroutine, true, true, overTCP},
+	{"unix goroutine", session.EngineGoroutine, true, true, overUnix},
+	{"wrapped", session.EngineAuto, false, false, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
 		addr := serve(t, srv, wrappingListener{listen(t, "tcp", "127.0.0.1:0")})
 		return func() (net.Conn, error) { return net.Dial("tcp", addr) }
 	}},
-	{"tls", false, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
+	{"tls", session.EngineAuto, false, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
 		addr := serve(t, srv, tls.NewListener(listen(t, "tcp", "127.0.0.1:0"), serverTLS()))
 		return func() (net.Conn, error) {
 			d := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is not what is tested
 			return d.DialContext(context.Background(), "tcp", addr)
 		}
 	}},
-	{"pipe", false, false, func(_ testing.TB, srv *session.Server) func() (net.Conn, error) {
+	{"pipe", session.EngineAuto, false, false, func(_ testing.TB, srv *session.Server) func() (net.Conn, error) {
 		return func() (net.Conn, error) {
 			client, server := net.Pipe()
 			_, err := srv.ServeConn(server, nil)
 			return client, err
 		}
 	}},
+}
+
+func overTCP(t testing.TB, srv *session.Server) func() (net.Conn, error) {
+	addr := serve(t, srv, listen(t, "tcp", "127.0.0.1:0"))
+	return func() (net.Conn, error) { return net.Dial("tcp", addr) }
+}
+
+func overUnix(t testing.TB, srv *session.Server) func() (net.Conn, error) {
+	dir, err := os.MkdirTemp("", "sluice") //nolint:usetesting // t.TempDir may be too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	addr := serve(t, srv, listen(t, "unix", filepath.Join(dir, "s")))
+	return func() (net.Conn, error) { return net.Dial("unix", addr) }
+}
+
+// transportOf returns the transport with a name.
+func transportOf(t testing.TB, name string) transport {
+	t.Helper()
+	for _, tr := range transports {
+		if tr.name == name {
+			return tr
+		}
+	}
+	t.Fatalf("there is no transport %q", name)
+	return transport{}
 }
 
 // wrappingListener hides what kind of connection it accepts.
@@ -162,7 +181,12 @@ func newFixture(t testing.TB, tr transport, c session.Codec, h session.Handler, 
 		}
 		f.closed <- *info
 	}
-	f.srv = session.NewServer(c, &h, o)
+	own := session.Options{}
+	if o != nil {
+		own = *o
+	}
+	own.Engine = tr.engine
+	f.srv = session.NewServer(c, &h, &own)
 	t.Cleanup(func() { _ = f.srv.Close() })
 	dial := tr.start(t, f.srv)
 	f.dial = func() net.Conn {

@@ -43,6 +43,19 @@ const (
 	CloseSlow
 )
 
+// Engine is what runs sessions: see the package comment.
+type Engine uint8
+
+// The engines.
+const (
+	// EngineAuto is EngineLoop where it is to be had.
+	EngineAuto Engine = iota
+	// EngineLoop runs sessions over plain TCP and Unix sockets on event loops, on Linux. Others get goroutines.
+	EngineLoop
+	// EngineGoroutine runs each session on a goroutine of its own.
+	EngineGoroutine
+)
+
 // Options are the settings of a server. A nil *Options is all defaults. For every number and duration zero means the default and
 // negative means off, unless it says something else.
 type Options struct {
@@ -73,6 +86,12 @@ type Options struct {
 	// Linger is how long a session that was ended waits for the peer to end it as well; default 5 s.
 	Linger time.Duration
 
+	// TickInterval is how often Tick of the handler is called for each session, from when it began; zero is never.
+	TickInterval time.Duration
+
+	// Engine is what runs the sessions.
+	Engine Engine
+
 	// MaxSessions bounds the sessions of the server, MaxSessionsPerAddress those from one IP address (for IPv6: from one /64).
 	// A connection beyond is closed at once and counted as refused. Zero means no bound.
 	MaxSessions           int
@@ -90,6 +109,18 @@ type Options struct {
 
 	// Logger is told of panics and of trouble with accepting; nil discards.
 	Logger *slog.Logger
+}
+
+// settings are options, read, with what is derived from them.
+type settings struct {
+	Options
+	bounds bounds
+}
+
+// settings returns what o says.
+func (o *Options) settings() settings {
+	c := o.withDefaults()
+	return settings{Options: c, bounds: bounds{bytes: c.QueueBytes, frames: c.QueueFrames, age: int64(c.QueueAge)}}
 }
 
 // headerSlack is how many bytes beyond MaxMessage are kept of an incomplete message: framing, or the request of an HTTP upgrade.
@@ -111,6 +142,7 @@ func (o *Options) withDefaults() Options {
 	c.HandshakeTimeout = duration(c.HandshakeTimeout, 10*time.Second)
 	c.IdleTimeout = max(c.IdleTimeout, 0)
 	c.Linger = duration(c.Linger, 5*time.Second)
+	c.TickInterval = max(c.TickInterval, 0)
 	c.MaxSessions = size(c.MaxSessions, maxInt, maxInt)
 	c.MaxSessionsPerAddress = max(c.MaxSessionsPerAddress, 0)
 	if c.Logger == nil {

@@ -33,7 +33,7 @@ func (s *Session) admitLocked(size int, p Policy) (bool, error) {
 		s.srv.shard(s).drops.Add(1)
 		return false, ErrQueueFull
 	case DropOldest:
-		dropped := s.q.makeRoom(size, s.now(), &s.srv.bounds)
+		dropped := s.q.makeRoom(size, s.now(), &s.o.bounds)
 		s.srv.shard(s).drops.Add(uint64(dropped))
 		if !s.fullLocked(size) {
 			return true, nil
@@ -50,7 +50,7 @@ func (s *Session) admitLocked(size int, p Policy) (bool, error) {
 
 // fullLocked reports whether the queue is full for a frame of size bytes. Nobody overtakes who waits.
 func (s *Session) fullLocked(size int) bool {
-	return len(s.waiters) > 0 || s.q != nil && s.q.full(size, s.now(), &s.srv.bounds)
+	return len(s.waiters) > 0 || s.q != nil && s.q.full(size, s.now(), &s.o.bounds)
 }
 
 // wait waits until f is in the queue. It is called with mu held, and releases it.
@@ -60,9 +60,10 @@ func (s *Session) wait(f frame) error {
 	if s.pen == penFree {
 		s.startDrainLocked() // corked on a connection without a direct write
 	}
+	s.c.yieldLocked()
 	s.mu.Unlock()
 
-	limit := s.srv.o.WriteTimeout
+	limit := s.o.WriteTimeout
 	if limit == 0 {
 		return <-w.result
 	}
@@ -87,7 +88,7 @@ func (s *Session) wait(f frame) error {
 
 // letInLocked moves frames of waiters into the queue while there is room.
 func (s *Session) letInLocked() {
-	for len(s.waiters) > 0 && !s.q.full(len(s.waiters[0].f.b), s.now(), &s.srv.bounds) {
+	for len(s.waiters) > 0 && !s.q.full(len(s.waiters[0].f.b), s.now(), &s.o.bounds) {
 		w := s.waiters[0]
 		s.waiters[0] = nil
 		s.waiters = s.waiters[1:]

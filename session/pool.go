@@ -38,6 +38,7 @@ func (p *bufferPool) get() *buffer {
 // pools are what the sessions of a server borrow from. An idle session holds nothing of it.
 type pools struct {
 	read    bufferPool // for bytes that arrive
+	shared  bufferPool // the same, borrowed for one turn in a loop
 	chunk   bufferPool // for frames that wait
 	batches sync.Pool
 	queues  sync.Pool
@@ -45,9 +46,14 @@ type pools struct {
 
 const chunkSize = 16 << 10
 
+// sharedBuffer is the size of the buffers of loops, of which there are hardly more than loops: large, so that what has arrived is
+// read at once.
+const sharedBuffer = 128 << 10
+
 func newPools(readBuffer int) *pools {
 	return &pools{
 		read:    bufferPool{size: readBuffer},
+		shared:  bufferPool{size: max(readBuffer, sharedBuffer)},
 		chunk:   bufferPool{size: chunkSize},
 		batches: sync.Pool{New: func() any { b := new(batch); b.clear(); b.call.bind(b); return b }},
 		queues:  sync.Pool{New: func() any { return new(queue) }},

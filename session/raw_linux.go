@@ -19,7 +19,7 @@ import (
 // the runtime's poller. The poller is edge triggered, so waiting is only right after EAGAIN: a short read proves nothing when the
 // peer's last bytes and its end arrive together.
 
-// raw is the carrier for plain TCP and Unix stream sockets.
+// raw is the stream for plain TCP and Unix stream sockets.
 type raw struct {
 	conn  halfCloser
 	rc    syscall.RawConn
@@ -37,7 +37,7 @@ type halfCloser interface {
 }
 
 // newRaw returns nil when conn is not a plain socket.
-func newRaw(conn net.Conn) carrier {
+func newRaw(conn net.Conn) stream {
 	var c raw
 	var err error
 	switch conn := conn.(type) {

@@ -4,8 +4,8 @@ package session
 
 import "net"
 
-// newRaw returns nil: elsewhere than on Linux every connection has the plain carrier.
-func newRaw(net.Conn) carrier { return nil }
+// newRaw returns nil: elsewhere than on Linux every connection has the plain stream.
+func newRaw(net.Conn) stream { return nil }
 
 // rawCall is nothing here.
 type rawCall struct{}

@@ -1,99 +1,93 @@
 package session
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
-	"time"
 )
 
-// run is the goroutine of a session: it reads, decodes and calls the handler, and while the peer is silent it is parked.
-func (s *Session) run() {
-	defer s.finish()
-	if !s.greet() || !s.open() {
-		s.waitWritten()
-		return
+// startClocksLocked begins to watch the time.
+func (s *Session) startClocksLocked() {
+	now := s.srv.clock()
+	s.lastRead.Store(now)
+	if s.handshake = s.handshake && s.o.HandshakeTimeout > 0; s.handshake {
+		s.endBy = now + int64(s.o.HandshakeTimeout)
 	}
-	if len(s.in.unread()) > 0 && !s.receive() {
-		return
+	if s.o.TickInterval > 0 {
+		s.nextTick = now + int64(s.o.TickInterval)
 	}
-	for s.phase.Load() != phaseClosed {
-		s.in.rested = false
-		n, err := s.c.read(&s.in)
-		if n > 0 {
-			s.srv.shard(s).bytesIn.Add(uint64(n))
-			if s.srv.o.IdleTimeout > 0 {
-				s.lastRead = time.Now()
-			}
-			if !s.receive() {
-				return
-			}
-		}
-		if err != nil && !s.readFailed(err) {
-			return
-		}
-		s.yield()
-	}
-}
-
-// yieldAfter is how many reads in a row may find bytes at once. Then others get a turn: a peer that always has more to say would
-// otherwise keep the processor until it is preempted.
-const yieldAfter = 16
-
-func (s *Session) yield() {
-	if s.in.rested {
-		s.streak = 0
-	} else if s.streak++; s.streak >= yieldAfter {
-		s.streak = 0
-		runtime.Gosched()
-	}
-}
-
-// greet does the TLS handshake, if there is one, so that Open can see its result, and starts the clocks.
-func (s *Session) greet() bool {
-	limit := s.srv.o.HandshakeTimeout
-	if c, ok := s.conn.(interface{ HandshakeContext(context.Context) error }); ok {
-		if limit > 0 {
-			_ = s.conn.SetDeadline(time.Now().Add(limit))
-		}
-		if err := c.HandshakeContext(context.Background()); err != nil {
-			s.srv.shard(s).refused.Add(1)
-			s.srv.o.Logger.Debug("session: TLS handshake failed", "remote", s.RemoteAddr().String(), "error", err)
-			s.fail(ByError, fmt.Errorf("session: TLS handshake: %w", err))
-			return false
-		}
-		_ = s.conn.SetDeadline(time.Time{})
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lastRead = time.Now()
-	s.handshake = s.handshake && limit > 0
-	if s.handshake || s.srv.o.IdleTimeout > 0 {
+	if s.dueLocked() > 0 {
 		s.armLocked()
 	}
-	return s.phase.Load() == phaseOpen
 }
 
-// armLocked sets the read deadline: the only one there is, so whatever ends first.
+// armLocked sees to it that lateLocked is called in time.
 func (s *Session) armLocked() {
-	var by time.Time
-	switch idle := s.srv.o.IdleTimeout; {
-	case s.phase.Load() == phaseEnding:
-		by = s.endBy
-	case s.handshake:
-		by = s.lastRead.Add(s.srv.o.HandshakeTimeout)
-	case idle > 0:
-		by = s.lastRead.Add(idle)
+	if s.phase.Load() != phaseClosed {
+		s.c.armLocked()
 	}
-	_ = s.conn.SetReadDeadline(by)
+}
+
+// dueLocked returns when lateLocked should be called, by the server's clock; 0 is never.
+func (s *Session) dueLocked() int64 {
+	due := s.endBy
+	if s.phase.Load() != phaseOpen {
+		return due
+	}
+	if idle := int64(s.o.IdleTimeout); idle > 0 {
+		due = sooner(due, s.lastRead.Load()+idle)
+	}
+	if s.nextTick > 0 && s.opened {
+		due = sooner(due, s.nextTick)
+	}
+	return due
+}
+
+// sooner is the earlier of two times, of which 0 is never.
+func sooner(a, b int64) int64 {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// lateLocked is called when a time has come that dueLocked told. Bytes that arrive do not move it, so it may be that the peer was
+// not silent after all. It reports whether Tick is to be called.
+func (s *Session) lateLocked() (tick bool) {
+	now, o := s.srv.clock(), s.o
+	switch phase := s.phase.Load(); {
+	case phase == phaseClosed:
+	case s.endBy > 0 && now >= s.endBy:
+		err := ErrTimeout
+		if phase == phaseOpen {
+			err = fmt.Errorf("%w: no handshake for %v", ErrTimeout, o.HandshakeTimeout)
+		}
+		s.failLocked(ByTimeout, err)
+	case phase == phaseEnding:
+	case o.IdleTimeout > 0 && now-s.lastRead.Load() >= int64(o.IdleTimeout):
+		s.failLocked(ByTimeout, fmt.Errorf("%w: nothing received for %v", ErrTimeout, o.IdleTimeout))
+	case s.nextTick > 0 && s.opened && now >= s.nextTick:
+		s.nextTick = now + int64(o.TickInterval)
+		return s.h.Tick != nil
+	}
+	return false
+}
+
+// tick calls Tick.
+func (s *Session) tick() {
+	if s.phase.Load() == phaseOpen {
+		s.guard("tick", func() { s.h.Tick(s) })
+	}
 }
 
 // open calls Open.
 func (s *Session) open() bool {
+	s.mu.Lock()
 	s.opened = true
+	if s.nextTick > 0 {
+		s.armLocked()
+	}
+	s.mu.Unlock()
 	s.srv.shard(s).opened.Add(1)
 	if s.h.Open == nil {
 		return true
@@ -112,8 +106,9 @@ func (s *Session) open() bool {
 	return false
 }
 
-// receive handles all complete messages that have arrived, and reports whether to go on reading.
-func (s *Session) receive() bool {
+// receive handles all complete messages after n bytes have arrived, and reports whether to go on reading.
+func (s *Session) receive(n int) bool {
+	s.srv.shard(s).bytesIn.Add(uint64(n))
 	s.cork()
 	err := s.handle()
 	s.uncork()
@@ -128,10 +123,9 @@ func (s *Session) receive() bool {
 	}
 	s.mu.Lock()
 	ending := s.phase.Load() != phaseOpen
-	s.endLocked(&CloseInfo{By: by, Err: fmt.Errorf("session: decode: %w", err)}, last, s.srv.o.Linger > 0)
+	s.endLocked(&CloseInfo{By: by, Err: fmt.Errorf("session: decode: %w", err)}, last, s.o.Linger > 0)
 	s.mu.Unlock()
 	if ending { // the peer's part of an ending that began here
-		s.waitWritten()
 		return false
 	}
 	// Closing a socket with unread bytes would reset the connection, and the peer might never see the replies.
@@ -187,7 +181,7 @@ func (s *Session) decodeAll() error {
 			in.used(n)
 			s.heard()
 		}
-		if len(msg) > s.srv.o.MaxMessage {
+		if len(msg) > s.o.MaxMessage {
 			return fmt.Errorf("%w: %d bytes", ErrTooLarge, len(msg))
 		}
 		if msg != nil && s.phase.Load() == phaseOpen {
@@ -205,9 +199,10 @@ func (s *Session) heard() {
 	if !s.handshake {
 		return
 	}
-	s.handshake = false
 	s.mu.Lock()
+	s.handshake = false
 	if s.phase.Load() == phaseOpen {
+		s.endBy = 0
 		s.armLocked()
 	}
 	s.mu.Unlock()
@@ -232,14 +227,11 @@ func (s *Session) reply() {
 	s.mu.Unlock()
 }
 
-// readFailed decides what an error of read means, and reports whether to go on reading.
-func (s *Session) readFailed(err error) bool {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return s.late()
-	}
+// ended is called when reading has failed for good.
+func (s *Session) ended(err error) {
 	if !errors.Is(err, io.EOF) {
 		s.fail(ByError, fmt.Errorf("session: read: %w", err))
-		return false
+		return
 	}
 	if len(s.in.unread()) > 0 {
 		err = io.ErrUnexpectedEOF
@@ -247,32 +239,4 @@ func (s *Session) readFailed(err error) bool {
 	s.mu.Lock()
 	s.endLocked(&CloseInfo{By: ByPeer, Err: err}, nil, false)
 	s.mu.Unlock()
-	s.waitWritten()
-	return false
-}
-
-// late is called when the read deadline has passed. Nothing moves the deadline when bytes arrive, so it may be that the peer was
-// not silent after all.
-func (s *Session) late() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now, o := time.Now(), &s.srv.o
-	switch {
-	case s.phase.Load() == phaseClosed:
-		return false
-	case s.phase.Load() == phaseEnding:
-		if now.Before(s.endBy) {
-			s.armLocked()
-			return true
-		}
-		s.failLocked(ByTimeout, ErrTimeout)
-	case s.handshake:
-		s.failLocked(ByTimeout, fmt.Errorf("%w: no handshake for %v", ErrTimeout, o.HandshakeTimeout))
-	case o.IdleTimeout > 0 && now.Sub(s.lastRead) >= o.IdleTimeout:
-		s.failLocked(ByTimeout, fmt.Errorf("%w: nothing received for %v", ErrTimeout, o.IdleTimeout))
-	default:
-		s.armLocked()
-		return true
-	}
-	return false
 }

@@ -13,8 +13,7 @@ import (
 // Server runs sessions: those that it accepts in Serve and those given to ServeConn. All methods may be called concurrently.
 type Server struct {
 	// Set when made.
-	o       Options
-	bounds  bounds
+	o       settings
 	codec   Codec
 	handler *Handler
 	pools   *pools
@@ -22,6 +21,7 @@ type Server struct {
 
 	counters [counterShards]counters
 	watch    watch
+	loops    loops
 	closing  chan struct{} // closed by Close and Shutdown
 
 	mu sync.Mutex
@@ -43,12 +43,11 @@ func NewServer(codec Codec, h *Handler, o *Options) *Server {
 	}
 	own := *h
 	srv := &Server{
-		o: o.withDefaults(), codec: codec, handler: &own, start: time.Now(),
+		o: o.settings(), codec: codec, handler: &own, start: time.Now(),
 		closing: make(chan struct{}), empty: make(chan struct{}),
 		listeners: make(map[net.Listener]struct{}), addresses: make(map[netip.Addr]int),
 	}
-	srv.watch.stop = make(chan struct{})
-	srv.bounds = bounds{bytes: srv.o.QueueBytes, frames: srv.o.QueueFrames, age: int64(srv.o.QueueAge)}
+	srv.watch.stop, srv.watch.loops = make(chan struct{}), &srv.loops
 	srv.pools = newPools(srv.o.ReadBuffer)
 	return srv
 }
@@ -66,21 +65,32 @@ type Attach struct {
 // A nil Attach makes it a session like those that Serve accepts. Errors: [ErrServerClosed], [ErrLimit], and [ErrTooLarge] if Initial
 // is longer than any message may be.
 func (srv *Server) ServeConn(conn net.Conn, at *Attach) (*Session, error) {
-	setTCP(conn, &srv.o)
-	s := newSession(srv, conn, at)
+	s := newSession(srv, at)
 	if at != nil && !s.in.add(at.Initial) {
 		s.in.drop()
 		_ = conn.Close()
 		return nil, fmt.Errorf("session: initial bytes: %w", ErrTooLarge)
 	}
+	setTCP(conn, &srv.o.Options)
+	if !srv.loops.seat(s, conn) {
+		s.onRoutine(conn)
+	}
+	return s, srv.begin(s)
+}
+
+// begin admits s and starts it, or closes its connection.
+func (srv *Server) begin(s *Session) error {
 	if err := srv.enter(s); err != nil {
 		s.in.drop()
-		_ = conn.Close()
-		return nil, err
+		s.c.reject()
+		return err
 	}
-	go s.run()
-	return s, nil
+	s.c.start()
+	return nil
 }
+
+// clock is the server's time, in nanoseconds since it was made.
+func (srv *Server) clock() int64 { return int64(time.Since(srv.start)) }
 
 // Sessions visits the sessions that are live when it begins. A session may end while it is being visited.
 func (srv *Server) Sessions() iter.Seq[*Session] {
@@ -119,9 +129,15 @@ func (srv *Server) Close() error {
 	}
 	if !inHandler() {
 		<-srv.empty
-		srv.watch.wg.Wait()
+		srv.ended()
 	}
 	return nil
+}
+
+// ended waits for goroutines that are no session's.
+func (srv *Server) ended() {
+	srv.watch.wg.Wait()
+	srv.loops.wait()
 }
 
 // Shutdown stops listening, calls Drain of the handler for every session, and waits until all sessions have ended. When ctx is
@@ -138,7 +154,7 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 	}
 	select {
 	case <-srv.empty:
-		srv.watch.wg.Wait()
+		srv.ended()
 		return nil
 	case <-ctx.Done():
 		_ = srv.Close()
@@ -166,5 +182,6 @@ func (srv *Server) emptyLocked() {
 	if srv.closed && srv.count == 0 {
 		close(srv.empty)
 		close(srv.watch.stop)
+		srv.loops.stop()
 	}
 }

@@ -253,7 +253,7 @@ func TestTLSHandshakeTimeout(t *testing.T) {
 
 func TestOpenSeesTLS(t *testing.T) {
 	version := make(chan uint16, 1)
-	newFixture(t, transports[3], line, session.Handler{Open: func(s *session.Session) error {
+	newFixture(t, transportOf(t, "tls"), line, session.Handler{Open: func(s *session.Session) error {
 		version <- s.Conn().(*tls.Conn).ConnectionState().Version
 		return nil
 	}}, nil)

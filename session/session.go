@@ -6,38 +6,43 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Session is one live connection with identity. All methods may be called by any goroutine at any time, unless they say
 // otherwise, and none but Close, and Send, Write and WriteShared under the Wait policy, ever blocks.
 type Session struct {
 	// Set when made.
-	id   uint64
-	srv  *Server
-	h    *Handler
-	conn net.Conn
-	c    carrier
+	id  uint64
+	srv *Server
+	c   carrier
+	// Set in Open at the latest, by who has the turn, under mu.
+	h *Handler
+	o *settings
 
 	value atomic.Pointer[any]
 	phase atomic.Uint32 // written under mu
 
-	// Owned by the goroutine in run.
-	in        inbound
-	replier   Replier
-	replies   []byte
-	streak    int  // reads in a row that found bytes at once
-	discard   bool // what arrives is thrown away undecoded
-	handshake bool // the codec has not used anything yet
-	lastRead  time.Time
-	opened    bool
+	// Owned by who has the turn.
+	in      inbound
+	replier Replier
+	replies []byte
+	discard bool // what arrives is thrown away undecoded
+
+	// The engine's: a connection and its goroutine (routine.go), or a seat in a loop (loop_linux.go).
+	conn    net.Conn
+	io      stream
+	streak  int           // reads in a row that found bytes at once
+	drained chan struct{} // closed when something has changed; made by who waits
+	seat    seat
 
 	// Owned by the server, guarded by its mutex.
 	prev, next *Session
 
+	lastRead atomic.Int64 // by the server's clock, as all times here
+
 	mu sync.Mutex
 	// Guarded by mu. The write path: see write.go.
-	codec     Codec // written only by the goroutine in run, which reads it without mu
+	codec     Codec // written only by who has the turn, who reads it without mu
 	q         *queue
 	pen       pen
 	corked    bool  // the messages of one read are being handled
@@ -45,16 +50,18 @@ type Session struct {
 	slot      uint8 // 1 + the slot in which the watch knows of the cork, or 0
 	want      bool  // TryWrite was refused and Writable is owed
 	notifying bool  // a goroutine is in notify
+	handshake bool  // the codec has not used anything yet
+	opened    bool  // Open was called; written only by who has the turn
+	linger    bool  // an ending session half-closes and waits for the peer
+	half      bool  // it has done so
 	waiters   []*waiter
 	// The end: see close.go.
-	info    *CloseInfo
-	endBy   time.Time     // when an ending session is over at the latest
-	linger  bool          // an ending session half-closes and waits for the peer
-	half    bool          // it has done so
-	drained chan struct{} // closed when nothing is to be written any more; made by who waits
+	info     *CloseInfo
+	endBy    int64 // when the handshake, or an ending session, is over at the latest; 0 is never
+	nextTick int64 // when Tick is called again; 0 is never
+	helpers  int   // goroutines in drain, notify and abort
 
-	transient sync.WaitGroup // drain, notify and abort; added to under mu while the phase is not closed
-	done      sync.WaitGroup // run, and with it everything
+	done sync.WaitGroup // the turn, and with it everything
 }
 
 // The phases of a session.
@@ -65,8 +72,8 @@ const (
 )
 
 // newSession makes a session that is not yet running.
-func newSession(srv *Server, conn net.Conn, at *Attach) *Session {
-	s := &Session{srv: srv, h: srv.handler, conn: conn, c: newCarrier(conn), handshake: at == nil}
+func newSession(srv *Server, at *Attach) *Session {
+	s := &Session{srv: srv, h: srv.handler, o: &srv.o, handshake: at == nil}
 	s.in.pool = &srv.pools.read
 	s.in.limit = srv.o.MaxMessage + headerSlack
 	codec := srv.codec
@@ -86,18 +93,23 @@ func newSession(srv *Server, conn net.Conn, at *Attach) *Session {
 	return s
 }
 
+// onRoutine makes s a session with a goroutine of its own.
+func (s *Session) onRoutine(conn net.Conn) {
+	s.conn, s.io, s.c = conn, newStream(conn), (*routine)(s)
+}
+
 // ID returns the session's number: unique within its server, never used again, at least 1.
 func (s *Session) ID() uint64 { return s.id }
 
 // RemoteAddr returns the address of the peer, also after the session has ended.
-func (s *Session) RemoteAddr() net.Addr { return s.conn.RemoteAddr() }
+func (s *Session) RemoteAddr() net.Addr { return s.c.remote() }
 
 // LocalAddr returns the address on this side, also after the session has ended.
-func (s *Session) LocalAddr() net.Addr { return s.conn.LocalAddr() }
+func (s *Session) LocalAddr() net.Addr { return s.c.local() }
 
 // Conn returns the connection under the session, for what only it knows, such as the state of its TLS. Reading, writing, closing
 // and setting deadlines are the session's alone.
-func (s *Session) Conn() net.Conn { return s.conn }
+func (s *Session) Conn() net.Conn { return s.c.net() }
 
 // SetCodec changes the codec for everything that comes after. It may be called from Open and Message only; the message that is
 // being handled stays valid as if the old codec were still there.
@@ -142,7 +154,7 @@ func (s *Session) Abort(cause error) {
 // are handled. A session that is ending or has ended stays as it is.
 func (s *Session) End(last []byte, cause error) {
 	s.mu.Lock()
-	s.endLocked(&CloseInfo{By: ByLocal, Err: orClosed(cause)}, last, s.srv.o.Linger > 0)
+	s.endLocked(&CloseInfo{By: ByLocal, Err: orClosed(cause)}, last, s.o.Linger > 0)
 	s.mu.Unlock()
 }
 

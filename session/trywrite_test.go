@@ -19,14 +19,14 @@ import (
 )
 
 // valve makes a fixture whose session writes to a valve.
-func valve(t *testing.T, h session.Handler, o *session.Options) (*fixture, *session.ValveCarrier) {
+func valve(t *testing.T, h session.Handler, o *session.Options) (*fixture, *session.ValveStream) {
 	t.Helper()
-	var v *session.ValveCarrier
+	var v *session.ValveStream
 	h.Open = func(s *session.Session) error { v = session.Valve(s); return nil }
 	if o == nil {
 		o = &session.Options{Linger: -1}
 	}
-	f := newFixture(t, transports[0], line, h, o)
+	f := newFixture(t, transportOf(t, "tcp goroutine"), line, h, o)
 	return f, v
 }
 
@@ -134,7 +134,7 @@ func TestWritableDuringAHandler(t *testing.T) {
 func TestWritableAgain(t *testing.T) {
 	const rounds = 100
 	var cursor atomic.Int64
-	var v *session.ValveCarrier
+	var v *session.ValveStream
 	done := make(chan struct{})
 	f, v := valve(t, session.Handler{Writable: func(s *session.Session) {
 		taken, err := s.TryWrite(frames("abc", "def", "ghi"))

@@ -20,6 +20,7 @@ type watch struct {
 	running atomic.Bool
 	stop    chan struct{} // closed when no session is left and none will come
 	wg      sync.WaitGroup
+	loops   *loops
 }
 
 // enter puts s into a free slot and returns its number, or −1.
@@ -27,13 +28,18 @@ func (w *watch) enter(s *Session) int {
 	for i := range uint64(4) {
 		slot := (s.id + 31*i) % uint64(len(w.slots))
 		if w.slots[slot].CompareAndSwap(nil, s) {
-			if !w.running.Load() && w.running.CompareAndSwap(false, true) {
-				w.wg.Go(w.run)
-			}
+			w.ensure()
 			return int(slot)
 		}
 	}
 	return -1
+}
+
+// ensure makes sure that the goroutine exists.
+func (w *watch) ensure() {
+	if !w.running.Load() && w.running.CompareAndSwap(false, true) {
+		w.wg.Go(w.run)
+	}
 }
 
 func (w *watch) leave(slot int) { w.slots[slot].Store(nil) }
@@ -55,7 +61,7 @@ func (w *watch) run() {
 		}
 		// A session that enters now either sees that nobody is running, or is seen.
 		w.running.Store(false)
-		if !w.any() || !w.running.CompareAndSwap(false, true) {
+		if !w.any() && !w.loops.busy() || !w.running.CompareAndSwap(false, true) {
 			return
 		}
 	}
@@ -63,6 +69,7 @@ func (w *watch) run() {
 
 // look visits the sessions in the slots and reports whether there was one.
 func (w *watch) look() (seen bool) {
+	seen = w.loops.look()
 	for i := range w.slots {
 		if s := w.slots[i].Load(); s != nil {
 			seen = true
@@ -109,7 +116,7 @@ func (s *Session) uncorkLocked() {
 // watchLocked makes sure that the watch knows of the cork, which is about to hold something. If it has no place, the cork is
 // drawn.
 func (s *Session) watchLocked() bool {
-	if s.slot == 0 {
+	if s.slot == 0 && !s.seat.inline { // the watch looks at loops anyhow
 		s.slot = uint8(s.srv.watch.enter(s) + 1)
 		s.corked = s.slot != 0
 	}

@@ -3,7 +3,6 @@ package session
 import (
 	"bytes"
 	"fmt"
-	"time"
 )
 
 // The write path. Whoever writes to the connection holds the pen; there is one for each session, and the mutex is never held
@@ -60,7 +59,7 @@ func (s *Session) Send(msg []byte) error {
 		b.scratch = out[:0]
 		return s.writeNow(b, out, false)
 	}
-	admitted, err := s.admitLocked(len(msg), s.srv.o.Policy)
+	admitted, err := s.admitLocked(len(msg), s.o.Policy)
 	if err != nil {
 		s.mu.Unlock()
 		return err
@@ -106,7 +105,7 @@ func (s *Session) writeFrame(p []byte, shared bool) error {
 	if s.pen == penFree && !s.corked && s.c.direct() {
 		return s.writeNow(s.srv.pools.batch(), p, shared)
 	}
-	admitted, err := s.admitLocked(len(p), s.srv.o.Policy)
+	admitted, err := s.admitLocked(len(p), s.o.Policy)
 	switch {
 	case err != nil:
 		s.mu.Unlock()
@@ -323,7 +322,7 @@ func (s *Session) settleLocked(room bool) {
 func (s *Session) putDownLocked() {
 	s.pen = penFree
 	if s.phase.Load() == phaseClosed {
-		s.wakeLocked() // finish waits for the pen, and takes the queue
+		s.c.changedLocked() // the end waits for the pen, and takes the queue
 		return
 	}
 	if s.q != nil {
@@ -336,7 +335,7 @@ func (s *Session) putDownLocked() {
 	}
 	if s.want && !s.notifying {
 		s.notifying = true
-		s.transient.Go(s.notify)
+		s.helpLocked(s.notify)
 	}
 }
 
@@ -355,8 +354,8 @@ const gatherBytes = 64 << 10
 
 // now is the time that frames in the queue carry. Nobody asks without a bound on age.
 func (s *Session) now() int64 {
-	if s.srv.o.QueueAge == 0 {
+	if s.o.bounds.age == 0 {
 		return 0
 	}
-	return int64(time.Since(s.srv.start))
+	return s.srv.clock()
 }

@@ -173,7 +173,7 @@ func TestASlowHandlerHoldsNothingBack(t *testing.T) {
 // While more handlers than the watch has places for take their time, sending is not gathered but works.
 func TestMoreSlowHandlersThanTheWatchHasPlacesFor(t *testing.T) {
 	running, resume := make(chan struct{}), make(chan struct{})
-	f := newFixture(t, transports[1], line, session.Handler{Message: func(s *session.Session, msg []byte) {
+	f := newFixture(t, transportOf(t, "unix"), line, session.Handler{Message: func(s *session.Session, msg []byte) {
 		_ = s.Send(msg)
 		running <- struct{}{}
 		<-resume
@@ -335,8 +335,8 @@ func TestPolicyWaitInVain(t *testing.T) {
 		"end":   func(s *session.Session) { s.End(nil, enough) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var v *session.ValveCarrier
-			f := newFixture(t, transports[0], codec.Line{Max: 5}, session.Handler{Open: func(s *session.Session) error {
+			var v *session.ValveStream
+			f := newFixture(t, transportOf(t, "tcp goroutine"), codec.Line{Max: 5}, session.Handler{Open: func(s *session.Session) error {
 				v = session.Valve(s)
 				return nil
 			}}, &session.Options{QueueFrames: 1, Linger: -1})

@@ -1,0 +1,329 @@
+package session
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+
+	"github.com/sluice-push/sluice/internal/epoll"
+	"github.com/sluice-push/sluice/timingwheel"
+	"github.com/sluice-push/sluice/transport"
+)
+
+// bare is the carrier of the engine with event loops: a descriptor without a net.Conn around it. It is closed by who concludes
+// the session, when nobody is in the middle of a write; that is what keeps its number from being used for another's.
+type bare Session
+
+// seat is what a session needs to be run by a loop.
+type seat struct {
+	loop   *loop
+	timer  timingwheel.Node[*Session]
+	peer   netip.AddrPort // not valid for a Unix socket
+	here   net.Addr       // shared by all sessions with the same one
+	there  net.Addr       // of a Unix socket
+	posted bool           // guarded by the loop's mutex
+
+	chair, generation uint32 // set when made
+
+	// Guarded by the session's mutex.
+	fd      int    // −1 when it is closed
+	mask    uint32 // what is watched for; 0 is nothing, because a one-shot interest has fired
+	away    bool   // somebody else than the driver has the turn
+	inline  bool   // the driver has the turn
+	deaf    bool   // nothing will be read any more
+	slow    bool   // turns are given to goroutines
+	quick   uint8  // turns in a row that did not need one
+	stalled int64  // since when the peer has taken nothing, while the pen is penDraining
+	copied  net.Conn
+}
+
+func (b *bare) session() *Session { return (*Session)(b) }
+
+func (b *bare) direct() bool { return true }
+
+func (b *bare) offer(w *batch) (int, error) {
+	w.call.n, w.call.errno = 0, 0
+	w.call.write(uintptr(b.seat.fd), w)
+	return w.call.result()
+}
+
+func (b *bare) closeWrite() bool { return syscall.Shutdown(b.seat.fd, syscall.SHUT_WR) == nil }
+
+// start puts the descriptor into the loop's interest list. It is ready to be written, so its first turn comes at once.
+func (b *bare) start() {
+	s := b.session()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase.Load() == phaseClosed { // the server was closed; it has posted
+		return
+	}
+	s.startClocksLocked()
+	if s.h.Open == nil && len(s.in.unread()) == 0 { // nothing to do before bytes come
+		s.opened = true
+		s.srv.shard(s).opened.Add(1)
+	}
+	mask := s.maskLocked()
+	if err := s.seat.loop.list.Add(s.seat.fd, mask, s.watchData()); err != nil {
+		s.failLocked(ByError, err)
+		return
+	}
+	s.seat.mask = mask
+}
+
+func (s *Session) watchData() uint64 {
+	return uint64(s.seat.generation)<<32 | uint64(s.seat.chair)
+}
+
+func (b *bare) reject() {
+	b.seat.loop.rise(b.session())
+	_ = syscall.Close(b.seat.fd)
+}
+
+func (b *bare) roomLocked() {
+	s := b.session()
+	s.seat.stalled = s.srv.clock()
+	s.watchForLocked()
+	s.armLocked()
+}
+
+func (b *bare) armLocked() {
+	s := b.session()
+	due := s.dueLocked()
+	if s.pen == penDraining && s.o.WriteTimeout > 0 {
+		due = sooner(due, s.seat.stalled+int64(s.o.WriteTimeout))
+	}
+	if due > 0 {
+		s.seat.loop.arm(s, due)
+	}
+}
+
+func (b *bare) abortLocked() {
+	if b.seat.fd >= 0 {
+		_ = syscall.Shutdown(b.seat.fd, syscall.SHUT_RDWR)
+	}
+}
+
+func (b *bare) changedLocked() {
+	if s := b.session(); s.phase.Load() == phaseClosed && s.seat.fd >= 0 {
+		s.seat.loop.post(s)
+	}
+}
+
+// yieldLocked gives the loop up at once if this session's handler holds it: nobody needs to watch for it.
+func (b *bare) yieldLocked() {
+	s := b.session()
+	if !s.seat.inline {
+		return
+	}
+	d := s.seat.loop.driver.Load()
+	if stamp := d.stamp.Load(); stamp%2 == 1 && d.cur.Load() == s {
+		s.seat.loop.takeOverLocked(s, d, stamp)
+	}
+}
+
+// net makes a connection of a duplicate of the descriptor, when somebody asks for it.
+func (b *bare) net() net.Conn {
+	s := b.session()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seat.copied == nil && s.seat.fd >= 0 {
+		s.seat.copied, _ = transport.Attach(transport.Descriptor{FD: s.seat.fd, Unix: !s.seat.peer.IsValid()})
+	}
+	return s.seat.copied
+}
+
+func (b *bare) remote() net.Addr {
+	if b.seat.peer.IsValid() {
+		return net.TCPAddrFromAddrPort(b.seat.peer)
+	}
+	return b.seat.there
+}
+
+func (b *bare) local() net.Addr { return b.seat.here }
+
+// maskLocked returns what the session is to be watched for.
+func (s *Session) maskLocked() uint32 {
+	var mask uint32
+	if s.pen == penDraining {
+		mask = epoll.Out
+	}
+	switch {
+	case s.seat.away, s.seat.deaf:
+		mask |= epoll.OneShot
+	case !s.opened:
+		mask |= epoll.Out | epoll.OneShot
+	case s.slowLocked():
+		mask |= epoll.In | epoll.OneShot
+	default:
+		mask |= epoll.In
+	}
+	return mask
+}
+
+// watchForLocked tells the kernel what the session is to be watched for, if that has changed.
+func (s *Session) watchForLocked() {
+	if s.seat.fd < 0 {
+		return
+	}
+	mask := s.maskLocked()
+	if mask == s.seat.mask || mask == epoll.OneShot && s.seat.mask == 0 {
+		return
+	}
+	s.seat.mask = mask
+	if err := s.seat.loop.list.Change(s.seat.fd, mask, s.watchData()); err != nil {
+		s.failLocked(ByError, err)
+	}
+}
+
+// slowLocked reports whether turns are given to goroutines.
+func (s *Session) slowLocked() bool {
+	return s.seat.slow || s.seat.loop.srv.loops.slow(s.seat.loop.now.Load())
+}
+
+// serve does what the driver has found for a session.
+func (s *Session) serve(what uint32) {
+	s.mu.Lock()
+	if s.seat.fd < 0 {
+		s.mu.Unlock()
+		return
+	}
+	if s.seat.mask&epoll.OneShot != 0 && what&(jobPosted|jobLate) == 0 {
+		s.seat.mask = 0
+	}
+	tick := what&jobLate != 0 && s.beLateLocked()
+	if s.pen == penDraining && (what&(epoll.Out|epoll.Err|epoll.Hup) != 0 || s.phase.Load() == phaseClosed) {
+		s.flushLocked()
+	}
+	if s.seat.away {
+		s.watchForLocked()
+		s.mu.Unlock()
+		return
+	}
+	t := turn{tick: tick, open: !s.opened, read: what&(epoll.In|epoll.Err|epoll.Hup) != 0 && !s.seat.deaf}
+	if t != (turn{}) && s.phase.Load() != phaseClosed {
+		if s.slowLocked() {
+			s.seat.away = true
+			s.watchForLocked()
+			s.mu.Unlock()
+			s.goAway(t)
+			return
+		}
+		s.seat.inline = true
+		s.mu.Unlock()
+		s.take(t)
+		s.mu.Lock()
+		s.seat.inline = false
+	}
+	s.turnedLocked()
+}
+
+// turn says what is to be done in a turn.
+type turn struct{ open, read, tick bool }
+
+// take is the turn of a session.
+func (s *Session) take(t turn) {
+	goOn := true
+	if t.open {
+		goOn = s.open() && s.receiveInitial()
+		t.read = false
+	}
+	if goOn && t.tick {
+		s.tick()
+	}
+	if goOn && t.read {
+		goOn = s.readOnce()
+	}
+	if !goOn {
+		s.mu.Lock()
+		s.seat.deaf = true
+		if s.quitLocked() {
+			s.failLocked(ByLocal, ErrClosed)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// readOnce reads what is there, up to a buffer full, and handles it. It reports whether to go on reading.
+func (s *Session) readOnce() (goOn bool) {
+	n, errno := transfer(syscall.SYS_READ, uintptr(s.seat.fd), s.in.space())
+	switch {
+	case errno == syscall.EAGAIN:
+		goOn = true
+	case errno != 0:
+		s.ended(os.NewSyscallError("read", errno))
+	case n == 0:
+		s.ended(io.EOF)
+	default:
+		s.in.arrived(n)
+		if s.o.IdleTimeout > 0 {
+			s.lastRead.Store(s.seat.loop.now.Load())
+		}
+		goOn = s.receive(n)
+	}
+	s.in.rest()
+	return goOn
+}
+
+// turnedLocked is the end of a turn: the session is watched again, or over. It releases mu.
+func (s *Session) turnedLocked() {
+	if s.phase.Load() != phaseClosed {
+		s.watchForLocked()
+		s.mu.Unlock()
+		return
+	}
+	if s.pen == penDraining {
+		s.putDownLocked()
+	}
+	if s.seat.fd < 0 || !s.quietLocked() { // who is still at work posts
+		s.mu.Unlock()
+		return
+	}
+	fd := s.seat.fd
+	s.seat.fd = -1
+	_ = s.seat.loop.list.Remove(fd)
+	_ = syscall.Close(fd)
+	if s.seat.copied != nil {
+		_ = s.seat.copied.Close()
+	}
+	s.seat.loop.rise(s)
+	s.concludeLocked()
+}
+
+// beLateLocked is called when a time has come. It reports whether Tick is to be called.
+func (s *Session) beLateLocked() (tick bool) {
+	limit := int64(s.o.WriteTimeout)
+	if s.pen == penDraining && limit > 0 && s.srv.clock()-s.seat.stalled >= limit {
+		s.failLocked(ByTimeout, s.stalled())
+		return false
+	}
+	tick = s.lateLocked()
+	s.armLocked()
+	return tick
+}
+
+// flushRounds is how many writes a session gets when there is room.
+const flushRounds = 4
+
+// flushLocked is called when a connection has room, or is over, and the pen is the engine's.
+func (s *Session) flushLocked() {
+	b := s.srv.pools.batch()
+	defer s.srv.pools.putBatch(b)
+	for range flushRounds {
+		b.clear()
+		if s.phase.Load() == phaseClosed || s.lendLocked(b) == 0 {
+			s.putDownLocked()
+			return
+		}
+		n, room, ok := s.offerLocked(b)
+		s.pen = penDraining
+		s.writtenLocked(n)
+		if n > 0 {
+			s.seat.stalled = s.seat.loop.now.Load()
+		}
+		if !ok || !room {
+			return
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package session
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-push/sluice/internal/epoll"
+	"github.com/sluice-push/sluice/timingwheel"
+)
+
+// The engine with event loops. A loop is an interest list (epoll), a timing wheel, and the sessions that have a seat in it; its driver,
+// a goroutine, waits for them and gives each its turn inline: read once, decode, call the handler, write what was sent meanwhile.
+// Interest is level triggered, so no read is made only to hear that there is nothing more.
+//
+//	gather ──► work: ready, posted, due ──► for each: stamp odd, serve, stamp even ──► gather ...
+//	                                              │
+//	                              a watch sees one odd stamp twice, a millisecond apart, or the handler is
+//	                              about to wait: another driver takes the rest of the work and the loop
+//	                              over, and this goroutine ends after its session's turn
+//
+// So a handler may block: it holds the loop up for a millisecond or two. A session that was taken over is known to be slow: the next
+// turns are given to goroutines (away) at once, until a number of them in a row was quick. When many were taken over within a short
+// time that holds for all sessions of the server.
+//
+// Who has the turn is decided under the session's mutex: the driver, unless away is set. The stamp is the driver's claim on the
+// loop: it is given up by a compare-and-swap that fails when the loop was taken over meanwhile.
+
+const (
+	wheelTick  = 20 * time.Millisecond
+	wheelSlots = 1024
+	eventsMax  = 256
+)
+
+// job is something to be done by the driver.
+type job struct {
+	s    *Session
+	what uint32 // readiness of epoll, and:
+}
+
+// Reasons for a turn that are not the kernel's. They are bits that epoll does not use.
+const (
+	jobPosted uint32 = 1 << 24 // something has changed for which the session's end waits
+	jobLate   uint32 = 1 << 25 // a time has come
+)
+
+// loop runs sessions. Lock order: the session's mutex, then the loop's.
+type loop struct {
+	srv  *Server
+	list *epoll.List
+	now  atomic.Int64 // the server's clock when the driver last looked
+
+	driver atomic.Pointer[driver]
+	seen   *driver        // owned by the watch: what it saw last, and
+	stamp  uint64         // its stamp
+	ended  sync.WaitGroup // drivers and turns that are away
+
+	mu sync.Mutex
+	// Guarded by mu.
+	wheel    *timingwheel.Wheel[*Session]
+	chairs   []chair
+	free     []uint32
+	posted   []*Session
+	asleep   bool
+	wakeAt   int64 // when the driver will wake by itself; valid while asleep, 0 is never
+	stopping bool
+}
+
+// chair is a place for a session. Its number and generation are what the kernel knows the session by: a report about one that has
+// left meanwhile finds another generation.
+type chair struct {
+	s          *Session
+	generation uint32
+}
+
+func newLoop(srv *Server) (*loop, error) {
+	list, err := epoll.New()
+	if err != nil {
+		return nil, err
+	}
+	l := &loop{srv: srv, list: list, wheel: timingwheel.NewWheel[*Session](wheelTick, wheelSlots)}
+	l.now.Store(srv.clock())
+	l.hand(nil)
+	return l, nil
+}
+
+// sit gives s a chair.
+func (l *loop) sit(s *Session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.free); n > 0 {
+		s.seat.chair = l.free[n-1]
+		l.free = l.free[:n-1]
+	} else {
+		s.seat.chair = uint32(len(l.chairs))
+		l.chairs = append(l.chairs, chair{})
+	}
+	l.chairs[s.seat.chair].s = s
+	s.seat.generation = l.chairs[s.seat.chair].generation
+}
+
+// rise takes s off its chair.
+func (l *loop) rise(s *Session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wheel.Cancel(&s.seat.timer)
+	l.chairs[s.seat.chair] = chair{generation: s.seat.generation + 1}
+	l.free = append(l.free, s.seat.chair)
+}
+
+// post has the driver give s a turn.
+func (l *loop) post(s *Session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.seat.posted {
+		return
+	}
+	s.seat.posted = true
+	l.posted = append(l.posted, s)
+	l.wakeLocked()
+}
+
+// arm sees to it that s is looked at when due has come. That may happen earlier.
+func (l *loop) arm(s *Session, due int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t := &s.seat.timer; t.Scheduled() && t.At() <= due {
+		return
+	}
+	l.wheel.Schedule(&s.seat.timer, due)
+	if l.wakeAt == 0 || due < l.wakeAt {
+		l.wakeLocked()
+	}
+}
+
+func (l *loop) wakeLocked() {
+	if l.asleep {
+		l.asleep = false
+		l.list.Wake()
+	}
+}
+
+// stop ends the loop; all its sessions have ended.
+func (l *loop) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopping = true
+	l.wakeLocked()
+}
+
+// hand gives the loop to a new driver, with work that an earlier one has left.
+func (l *loop) hand(work []job) {
+	d := &driver{loop: l, events: epoll.NewBuffer(eventsMax), work: append(make([]job, 0, eventsMax), work...)}
+	l.driver.Store(d)
+	l.ended.Add(1)
+	go d.run()
+}
+
+// driver drives a loop, until another takes it over.
+type driver struct {
+	loop *loop
+
+	stamp atomic.Uint64           // odd while cur has its turn
+	cur   atomic.Pointer[Session] // the session that is served; valid while the stamp is odd
+
+	// Owned by the driver; by who took over when the stamp says so.
+	events *epoll.Buffer
+	work   []job
+	next   int // the first job that is not begun
+}
+
+// takenOver is added to the stamp of a driver that has lost its loop.
+const takenOver = 1 << 63
+
+func (d *driver) run() {
+	l := d.loop
+	defer l.ended.Done()
+	defer d.abandon()
+	runtime.LockOSThread() // a thread that waits in the kernel, not the scheduler, is woken at once even if all processors are busy
+	defer runtime.UnlockOSThread()
+	for {
+		if !d.finishWork() {
+			return
+		}
+		if !d.gather() {
+			_ = l.list.Close()
+			return
+		}
+	}
+}
+
+// abandon is the end of a driver. When a handler has ended the goroutine, the loop still has to be driven.
+func (d *driver) abandon() {
+	stamp := d.stamp.Load()
+	if stamp%2 == 0 {
+		return
+	}
+	s := d.cur.Load()
+	if stamp&takenOver == 0 && d.stamp.CompareAndSwap(stamp, stamp|takenOver) {
+		d.loop.hand(d.work[d.next:])
+	}
+	s.comeBack()
+}
+
+// finishWork does the work that was gathered, and reports whether the loop is still this driver's.
+func (d *driver) finishWork() bool {
+	if len(d.work) > 0 {
+		d.loop.srv.watch.ensure()
+	}
+	for d.next < len(d.work) {
+		j := &d.work[d.next]
+		d.next++
+		s := j.s
+		d.cur.Store(s)
+		stamp := d.stamp.Add(1)
+		s.serve(j.what)
+		if !d.stamp.CompareAndSwap(stamp, stamp+1) {
+			return false // abandon is the rest
+		}
+	}
+	d.cur.Store(nil)
+	clear(d.work)
+	d.work, d.next = d.work[:0], 0
+	return true
+}
+
+// gather waits for work. It returns false when the loop has ended.
+func (d *driver) gather() bool {
+	l := d.loop
+	if err := l.list.Poll(d.events); err == nil && d.events.Len() == 0 {
+		if d.nap() {
+			return false
+		}
+	}
+	now := l.srv.clock()
+	l.now.Store(now)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asleep = false
+	for i := range d.events.Len() {
+		ev := d.events.At(i)
+		if ev.Woken() {
+			l.list.Rested()
+			continue
+		}
+		number, generation := uint32(ev.Data()), uint32(ev.Data()>>32)
+		if c := &l.chairs[number]; c.s != nil && c.generation == generation {
+			d.work = append(d.work, job{c.s, ev.Ready})
+		}
+	}
+	for i, s := range l.posted {
+		s.seat.posted = false
+		d.work = append(d.work, job{s, jobPosted})
+		l.posted[i] = nil
+	}
+	l.posted = l.posted[:0]
+	l.wheel.Advance(now, func(n *timingwheel.Node[*Session]) { d.work = append(d.work, job{n.Value, jobLate}) })
+	return !l.stopping
+}
+
+// nap waits in the kernel until there is something to do. It reports whether the loop has ended.
+func (d *driver) nap() (over bool) {
+	l := d.loop
+	l.mu.Lock()
+	if l.stopping {
+		l.mu.Unlock()
+		return true
+	}
+	if len(l.posted) > 0 {
+		l.mu.Unlock()
+		return false
+	}
+	wait := time.Duration(-1)
+	l.wakeAt = 0
+	if at, ok := l.wheel.Next(); ok {
+		l.wakeAt = max(at, 1)
+		wait = max(0, time.Duration(at-l.srv.clock()))
+	}
+	l.asleep = true
+	l.mu.Unlock()
+	_ = l.list.Wait(d.events, wait) // an error, which there is no reason for, is an empty wait
+	return false
+}

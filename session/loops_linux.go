@@ -1,0 +1,254 @@
+package session
+
+import (
+	"net"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-push/sluice/transport"
+)
+
+// When handlers block: see the top of loop_linux.go.
+const (
+	slowCount  = 8                      // as many take-overs
+	slowWindow = 100 * time.Millisecond // within so long make all sessions slow,
+	slowFor    = time.Second            // until no turn was slow for so long
+	slowTurn   = time.Millisecond       // that is, took so long
+	quickTurns = 64                     // a slow session gets inline turns again after so many quick ones
+)
+
+// loops are the event loops of a server. They are made when the first session needs one.
+type loops struct {
+	all  atomic.Pointer[[]*loop]
+	next atomic.Uint32
+
+	making  sync.Mutex
+	stopped bool // guarded by making
+
+	slowUntil atomic.Int64 // all sessions are slow until then
+	window    atomic.Int64 // when take-overs began to be counted
+	taken     atomic.Int32 // how many there were since
+
+	addresses    sync.Map // local addresses: netip.AddrPort to net.Addr
+	addressCount atomic.Int32
+}
+
+// seat gives s a place in a loop and the connection's descriptor. False means that it must be run by a goroutine, with conn.
+func (ls *loops) seat(s *Session, conn net.Conn) bool {
+	if s.srv.o.Engine == EngineGoroutine {
+		return false
+	}
+	switch conn.(type) {
+	case *net.TCPConn, *net.UnixConn:
+	default:
+		return false
+	}
+	here, there := conn.LocalAddr(), conn.RemoteAddr()
+	all := ls.get(s.srv)
+	if len(all) == 0 {
+		return false
+	}
+	d, ok, err := transport.Detach(conn)
+	if err != nil || !ok {
+		return false
+	}
+	ls.sit(s, d)
+	if d.Unix {
+		s.seat.here, s.seat.there = here, there
+	}
+	return true
+}
+
+// sit gives s a place in a loop, and d.
+func (ls *loops) sit(s *Session, d transport.Descriptor) {
+	all := *ls.all.Load()
+	st := &s.seat
+	st.loop = all[int(ls.next.Add(1))%len(all)]
+	st.fd, st.peer = d.FD, d.Remote
+	if !d.Unix {
+		st.here = ls.here(d.Local)
+	}
+	st.timer.Value = s
+	s.c = (*bare)(s)
+	s.in.pool = &s.srv.pools.shared
+	st.loop.sit(s)
+}
+
+func (ls *loops) get(srv *Server) []*loop {
+	if all := ls.all.Load(); all != nil {
+		return *all
+	}
+	ls.making.Lock()
+	defer ls.making.Unlock()
+	if all := ls.all.Load(); all != nil {
+		return *all
+	}
+	if ls.stopped {
+		return nil
+	}
+	var all []*loop
+	for range max(1, runtime.GOMAXPROCS(0)/2) {
+		l, err := newLoop(srv)
+		if err != nil {
+			srv.o.Logger.Warn("session: an event loop cannot be made, sessions get goroutines", "error", err)
+			break
+		}
+		all = append(all, l)
+	}
+	ls.all.Store(&all)
+	return all
+}
+
+// stop ends the loops; all sessions have ended.
+func (ls *loops) stop() {
+	ls.making.Lock()
+	defer ls.making.Unlock()
+	ls.stopped = true
+	if all := ls.all.Load(); all != nil {
+		for _, l := range *all {
+			l.stop()
+		}
+	}
+}
+
+// wait waits until they have.
+func (ls *loops) wait() {
+	if all := ls.all.Load(); all != nil {
+		for _, l := range *all {
+			l.ended.Wait()
+		}
+	}
+}
+
+// slow reports whether all sessions are slow.
+func (ls *loops) slow(now int64) bool { return now < ls.slowUntil.Load() }
+
+// tookOver counts a take-over.
+func (ls *loops) tookOver(now int64) {
+	if now-ls.window.Load() > int64(slowWindow) {
+		ls.window.Store(now)
+		ls.taken.Store(0)
+	}
+	if ls.taken.Add(1) >= slowCount {
+		ls.slowUntil.Store(now + int64(slowFor))
+	}
+}
+
+// look is called by the watch: it takes over loops whose handlers take their time. It reports whether there was something to see.
+func (ls *loops) look() (seen bool) {
+	all := ls.all.Load()
+	if all == nil {
+		return false
+	}
+	for _, l := range *all {
+		d := l.driver.Load()
+		stamp := d.stamp.Load()
+		if d != l.seen || stamp != l.stamp {
+			l.seen, l.stamp = d, stamp
+			seen = true
+			continue
+		}
+		if stamp%2 == 0 {
+			continue
+		}
+		seen = true
+		if s := d.cur.Load(); s != nil && s.mu.TryLock() {
+			l.takeOverLocked(s, d, stamp)
+			s.mu.Unlock()
+		}
+	}
+	return seen
+}
+
+// busy reports whether a loop is at work.
+func (ls *loops) busy() bool {
+	all := ls.all.Load()
+	return all != nil && slices.ContainsFunc(*all, func(l *loop) bool { return l.driver.Load().stamp.Load()%2 == 1 })
+}
+
+// takeOverLocked has another driver go on with the loop while s, whose mutex is held, has its turn, if stamp is still true. What it
+// has sent so far is written.
+func (l *loop) takeOverLocked(s *Session, d *driver, stamp uint64) {
+	if s.seat.away || !d.stamp.CompareAndSwap(stamp, stamp|takenOver) {
+		return
+	}
+	s.seat.away, s.seat.inline = true, false
+	s.seat.slow, s.seat.quick = true, 0
+	l.hand(d.work[d.next:])
+	now := l.srv.clock()
+	l.srv.loops.tookOver(now)
+	s.watchForLocked()
+	if s.corked {
+		s.uncorkLocked()
+	}
+}
+
+// goAway gives a turn to a goroutine.
+func (s *Session) goAway(t turn) {
+	l := s.seat.loop
+	l.ended.Add(1)
+	go func() {
+		defer l.ended.Done()
+		s.turnAway(t)
+	}()
+}
+
+// turnAway is a turn on a goroutine of its own.
+func (s *Session) turnAway(t turn) {
+	began := s.srv.clock()
+	done := false
+	defer func() {
+		if !done { // a handler has ended the goroutine
+			s.comeBack()
+		}
+	}()
+	s.take(t)
+	done = true
+	took := s.srv.clock() - began
+	s.mu.Lock()
+	if took >= int64(slowTurn) {
+		s.seat.quick = 0
+		if ls := &s.srv.loops; ls.slowUntil.Load() > began {
+			ls.slowUntil.Store(began + took + int64(slowFor))
+		}
+	} else if s.seat.quick++; s.seat.quick >= quickTurns {
+		s.seat.slow, s.seat.quick = false, 0
+	}
+	s.mu.Unlock()
+	s.comeBack()
+}
+
+// comeBack is the end of a turn that was not the driver's, or not any more.
+func (s *Session) comeBack() {
+	s.mu.Lock()
+	s.seat.away, s.seat.inline = false, false
+	if s.seat.fd < 0 {
+		s.mu.Unlock()
+		return
+	}
+	s.armLocked()
+	s.turnedLocked()
+}
+
+// addressesMax is how many local addresses are shared: a machine that has more of them has more for each session.
+const addressesMax = 256
+
+// here returns the local address of a connection, the same one for all that have it.
+func (ls *loops) here(at netip.AddrPort) net.Addr {
+	if addr, ok := ls.addresses.Load(at); ok {
+		return addr.(net.Addr)
+	}
+	var addr net.Addr = net.TCPAddrFromAddrPort(at)
+	if ls.addressCount.Load() >= addressesMax {
+		return addr
+	}
+	if old, loaded := ls.addresses.LoadOrStore(at, addr); loaded {
+		return old.(net.Addr)
+	}
+	ls.addressCount.Add(1)
+	return addr
+}

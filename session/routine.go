@@ -1,0 +1,224 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"time"
+)
+
+// routine is the carrier of the engine with goroutines: each session has one, in run, which reads, decodes and calls the handler, and
+// is parked while the peer is silent. It needs nothing but a net.Conn. Its clock is the connection's read deadline, which is not
+// moved with each message: when it has passed the session is asked whether it is late. A second goroutine exists only while the
+// connection has no room, in drain.
+type routine Session
+
+func (r *routine) session() *Session { return (*Session)(r) }
+
+func (r *routine) start() { go r.session().run() }
+
+func (r *routine) reject() { _ = r.conn.Close() }
+
+func (r *routine) direct() bool                { return r.io.direct() }
+func (r *routine) offer(b *batch) (int, error) { return r.io.offer(b) }
+func (r *routine) closeWrite() bool            { return r.io.closeWrite() }
+
+func (r *routine) roomLocked() {
+	s := r.session()
+	s.helpLocked(s.drain)
+}
+
+func (r *routine) armLocked() {
+	s := r.session()
+	var by time.Time
+	if due := s.dueLocked(); due > 0 {
+		by = s.srv.start.Add(time.Duration(due))
+	}
+	_ = s.conn.SetReadDeadline(by)
+}
+
+func (r *routine) abortLocked() {
+	if rest := r.io.abort(); rest != nil {
+		r.session().helpLocked(rest)
+	}
+}
+
+func (r *routine) changedLocked() {
+	if r.drained != nil {
+		close(r.drained)
+		r.drained = nil
+	}
+}
+
+func (r *routine) yieldLocked() {}
+
+func (r *routine) net() net.Conn    { return r.conn }
+func (r *routine) remote() net.Addr { return r.conn.RemoteAddr() }
+func (r *routine) local() net.Addr  { return r.conn.LocalAddr() }
+
+// run is the goroutine of a session.
+func (s *Session) run() {
+	defer s.finish()
+	if !s.greet() || !s.open() || !s.receiveInitial() {
+		s.waitWritten()
+		return
+	}
+	for s.phase.Load() != phaseClosed {
+		s.in.rested = false
+		n, err := s.io.read(&s.in)
+		if n > 0 {
+			if s.o.IdleTimeout > 0 {
+				s.lastRead.Store(s.srv.clock())
+			}
+			if !s.receive(n) {
+				break
+			}
+		}
+		if err != nil && !s.readFailed(err) {
+			break
+		}
+		s.yield()
+	}
+	s.waitWritten()
+}
+
+// receiveInitial handles the bytes that were read before the connection became a session.
+func (s *Session) receiveInitial() bool { return len(s.in.unread()) == 0 || s.receive(0) }
+
+// yieldAfter is how many reads in a row may find bytes at once. Then others get a turn: a peer that always has more to say would
+// otherwise keep the processor until it is preempted.
+const yieldAfter = 16
+
+func (s *Session) yield() {
+	if s.in.rested {
+		s.streak = 0
+	} else if s.streak++; s.streak >= yieldAfter {
+		s.streak = 0
+		runtime.Gosched()
+	}
+}
+
+// greet does the TLS handshake, if there is one, so that Open can see its result, and starts the clocks.
+func (s *Session) greet() bool {
+	limit := s.o.HandshakeTimeout
+	if c, ok := s.conn.(interface{ HandshakeContext(context.Context) error }); ok {
+		if limit > 0 {
+			_ = s.conn.SetDeadline(time.Now().Add(limit))
+		}
+		if err := c.HandshakeContext(context.Background()); err != nil {
+			s.srv.shard(s).refused.Add(1)
+			s.srv.o.Logger.Debug("session: TLS handshake failed", "remote", s.RemoteAddr().String(), "error", err)
+			s.fail(ByError, fmt.Errorf("session: TLS handshake: %w", err))
+			return false
+		}
+		_ = s.conn.SetDeadline(time.Time{})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.startClocksLocked()
+	return s.phase.Load() == phaseOpen
+}
+
+// readFailed decides what an error of read means, and reports whether to go on reading.
+func (s *Session) readFailed(err error) bool {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		s.ended(err)
+		return false
+	}
+	s.mu.Lock()
+	tick := s.lateLocked()
+	s.armLocked()
+	s.mu.Unlock()
+	if tick {
+		s.tick()
+	}
+	return s.phase.Load() != phaseClosed
+}
+
+// waitWritten waits until nothing is left to write, or the session has ended, or its time is over.
+func (s *Session) waitWritten() {
+	s.mu.Lock()
+	if s.quitLocked() {
+		s.mu.Unlock()
+		return
+	}
+	written := s.wakeMeLocked()
+	var over <-chan time.Time
+	if s.endBy > 0 {
+		timer := time.NewTimer(time.Duration(s.endBy - s.srv.clock()))
+		defer timer.Stop()
+		over = timer.C
+	}
+	s.mu.Unlock()
+	select {
+	case <-written:
+	case <-over:
+	}
+}
+
+// wakeMeLocked returns a channel that changedLocked closes.
+func (s *Session) wakeMeLocked() <-chan struct{} {
+	if s.drained == nil {
+		s.drained = make(chan struct{})
+	}
+	return s.drained
+}
+
+// finish is the end of run.
+func (s *Session) finish() {
+	s.fail(ByLocal, ErrClosed)
+	_ = s.conn.Close()
+	s.mu.Lock()
+	for !s.quietLocked() { // a helper, or a caller of Send or TryWrite, is about to notice
+		changed := s.wakeMeLocked()
+		s.mu.Unlock()
+		<-changed
+		s.mu.Lock()
+	}
+	s.concludeLocked()
+}
+
+// drain writes what waits, waiting for the peer, and ends when nothing is left. The write deadline is moved with each bit of
+// progress.
+func (s *Session) drain() {
+	b := s.srv.pools.batch()
+	defer s.srv.pools.putBatch(b)
+	for first := true; s.lendDrain(b, first); first = false {
+		if t := s.o.WriteTimeout; t > 0 {
+			_ = s.conn.SetWriteDeadline(time.Now().Add(t))
+		}
+		n, err := s.io.push(b)
+		s.srv.shard(s).bytesOut.Add(uint64(n))
+		s.pushed(n, err)
+	}
+}
+
+// lendDrain puts what waits into b and reports whether there is something to do. When first is set there is even if nothing waits: a
+// drain goroutine is also started to wait for room.
+func (s *Session) lendDrain(b *batch, first bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.clear()
+	if s.phase.Load() != phaseClosed && (s.lendLocked(b) > 0 || first) {
+		return true
+	}
+	s.putDownLocked()
+	return false
+}
+
+// pushed takes n written bytes off the queue.
+func (s *Session) pushed(n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writtenLocked(n)
+	switch {
+	case err == nil:
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		s.failLocked(ByTimeout, s.stalled())
+	default:
+		s.failLocked(ByError, fmt.Errorf("session: write: %w", err))
+	}
+}
