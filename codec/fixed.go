@@ -1,0 +1,33 @@
+package codec
+
+import "fmt"
+
+// Fixed is for messages that all have the same size: they are the frames. All methods may be called concurrently.
+type Fixed struct {
+	// Size is the size of each message in bytes. Less than 1 makes every call panic.
+	Size int
+}
+
+// Decode returns the first message in in, as the package comment says. It never fails.
+func (c Fixed) Decode(in []byte) (msg []byte, n int, err error) {
+	c.check()
+	if len(in) < c.Size {
+		return nil, len(in) - c.Size, nil
+	}
+	return in[:c.Size:c.Size], c.Size, nil
+}
+
+// AppendEncode appends msg to dst. It fails with [ErrSize].
+func (c Fixed) AppendEncode(dst, msg []byte) ([]byte, error) {
+	c.check()
+	if len(msg) != c.Size {
+		return dst, fmt.Errorf("%w: it has %d bytes, not %d", ErrSize, len(msg), c.Size)
+	}
+	return append(dst, msg...), nil
+}
+
+func (c *Fixed) check() {
+	if c.Size < 1 {
+		panic(fmt.Sprintf("codec: Fixed with Size %d: set it to the size of a message", c.Size))
+	}
+}

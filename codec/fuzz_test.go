@@ -1,0 +1,55 @@
+package codec_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"testing"
+)
+
+// FuzzDecode checks that it makes no difference in which pieces the bytes arrive, that nothing is lost by waiting for what was asked
+// for, and that an error is found with no fewer bytes only because they arrived together.
+func FuzzDecode(f *testing.F) {
+	for i, tt := range tried {
+		f.Add(uint8(i), uint8(2), []byte("\x00\x03abc\x03\x00abc\nline\r\n\x00\x00\x00\x02hi--"))
+		f.Add(uint8(i), uint8(3), binary.BigEndian.AppendUint64(nil, 1<<63))
+		f.Add(uint8(i), uint8(4), bytes.Repeat([]byte{0x80}, 12))
+		stream, _ := tt.make().AppendEncode(nil, bytes.Repeat([]byte("hello "), 50))
+		stream, _ = tt.make().AppendEncode(stream, []byte("hello"))
+		f.Add(uint8(i), uint8(5), stream)
+	}
+	f.Fuzz(func(t *testing.T, which, step uint8, in []byte) {
+		c := tried[int(which)%len(tried)].make
+		whole, used, err := drain(t, c(), in, len(in)+1, nil)
+		for _, step := range []int{1, 1 + int(step)} {
+			pieces, used2, err2 := drain(t, c(), in, step, nil)
+			if used != used2 || (err == nil) != (err2 == nil) || !slices.EqualFunc(whole, pieces, bytes.Equal) {
+				t.Fatalf("whole: %q, %d bytes, %v; in steps of %d: %q, %d, %v", whole, used, err, step, pieces, used2, err2)
+			}
+		}
+	})
+}
+
+// FuzzEncode checks that what is encoded is decoded again.
+func FuzzEncode(f *testing.F) {
+	for i := range tried {
+		f.Add(uint8(i), []byte("hello"), []byte{})
+		f.Add(uint8(i), []byte("a\r"), bytes.Repeat([]byte("long "), 300))
+	}
+	f.Fuzz(func(t *testing.T, which uint8, a, b []byte) {
+		suite(t, tried[int(which)%len(tried)].make, a, b)
+	})
+}
+
+// FuzzInflate checks what is decompressed against the limit, for data that nothing frames: the rest of in is one payload.
+func FuzzInflate(f *testing.F) {
+	for i, tt := range payloads() {
+		f.Add(uint8(i), tt)
+	}
+	f.Fuzz(func(t *testing.T, limit uint8, in []byte) {
+		msg, err := unpack(int(limit)+1, in)
+		if err == nil && (msg == nil || len(msg) > int(limit)+1) {
+			t.Fatalf("%d bytes, at most %d are allowed", len(msg), int(limit)+1)
+		}
+	})
+}
