@@ -8,7 +8,7 @@ import (
 
 // What a connection costs the accepting side; the dial and the close are in both.
 func BenchmarkAccept(b *testing.B) {
-	l := wrap(b, "tcp", "127.0.0.1:0", nil)
+	l := wrap(b, "tcp", "127.0.0.1:0", nil) // MPTCP
 	to := &syscall.SockaddrInet4{Port: l.Addr().(*net.TCPAddr).Port, Addr: [4]byte{127, 0, 0, 1}}
 	connect := func(b *testing.B) int {
 		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)

@@ -37,17 +37,13 @@ func (c *acceptCall) accept(fd uintptr) bool {
 	}
 }
 
-// acceptDescriptor waits for a connection. The listener's own syscall.RawConn cannot wait: a duplicate's can.
+// acceptDescriptor waits for a connection.
 func (l *Listener) acceptDescriptor() (Descriptor, error) {
-	rc, err := l.pollable()
-	if err != nil {
-		return Descriptor{}, err
-	}
 	call := l.free.Swap(nil)
 	if call == nil {
 		call = newAcceptCall()
 	}
-	if err := rc.Read(call.try); err != nil {
+	if err := l.rc.Read(call.try); err != nil {
 		return Descriptor{}, err
 	}
 	fd, sa, err := call.fd, call.sa, os.NewSyscallError("accept4", call.err)
@@ -70,29 +66,6 @@ func (l *Listener) acceptDescriptor() (Descriptor, error) {
 		}
 	}
 	return d, nil
-}
-
-// pollable returns the connection that accept4 can wait in.
-func (l *Listener) pollable() (syscall.RawConn, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.isEnded {
-		return nil, net.ErrClosed
-	}
-	if l.rc != nil {
-		return l.rc, nil
-	}
-	file, err := l.socket.File()
-	if err != nil {
-		return nil, err
-	}
-	rc, err := file.SyscallConn()
-	if err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	l.polled, l.rc = file, rc
-	return rc, nil
 }
 
 // addrPort returns the canonical form of an address, zero if it is none of TCP's.

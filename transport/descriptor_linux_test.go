@@ -5,8 +5,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,32 +12,6 @@ import (
 
 	"github.com/sluice-push/sluice/transport"
 )
-
-// wrap listens and wraps.
-func wrap(t testing.TB, network, address string, o *transport.Options) *transport.Listener {
-	t.Helper()
-	ln, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := transport.Wrap(ln, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	return l
-}
-
-// socketPath returns a path that is short enough for a Unix socket.
-func socketPath(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "sluice") //nolint:usetesting // t.TempDir may be too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return filepath.Join(dir, "s")
-}
 
 func dial(t testing.TB, addr net.Addr) net.Conn {
 	t.Helper()
@@ -302,42 +274,5 @@ func TestDetachOther(t *testing.T) {
 	_ = conn.Close()
 	if _, ok, err := transport.Detach(conn); !ok || err == nil {
 		t.Error("a closed connection was detached", ok, err)
-	}
-}
-
-// Accepted connections inherit the options of the listener.
-func TestAcceptDescriptorOptions(t *testing.T) {
-	l := wrap(t, "tcp", "127.0.0.1:0", &transport.Options{
-		KeepAlive: 70 * time.Second, KeepAliveCount: 4, ReadBuffer: 16 << 10, SendBuffer: 32 << 10, NotSentLowat: 5000,
-	})
-	dial(t, l.Addr())
-	dial(t, l.Addr())
-	d, err := l.AcceptDescriptor()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	d2, _, err := transport.Detach(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d2.Close()
-	for _, o := range []struct{ level, name, want int }{
-		{syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1},
-		{syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1},
-		{syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, 70},
-		{syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, 70},
-		{syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT, 4},
-		{syscall.IPPROTO_TCP, transport.NotSentLowat, 5000},
-		{syscall.SOL_SOCKET, syscall.SO_RCVBUF, 32 << 10},
-		{syscall.SOL_SOCKET, syscall.SO_SNDBUF, 64 << 10},
-	} {
-		if a, b := getsockopt(t, d.FD, o.level, o.name), getsockopt(t, d2.FD, o.level, o.name); a != o.want || b != o.want {
-			t.Errorf("option %d of level %d is %d as a descriptor and %d as a connection, not %d", o.name, o.level, a, b, o.want)
-		}
 	}
 }

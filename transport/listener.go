@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
@@ -8,25 +9,34 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
-// Listener accepts connections. Make one with [Wrap]. All methods may be called by any goroutine at any time.
+// Listener accepts connections. Make one with [Listen] or [Wrap]. All methods may be called by any goroutine at any time.
+//
+// It survives what passes: a connection that was lost before it was accepted is passed over; when the process or the system has no
+// descriptor left, who connects is closed at once, for which the listener keeps one descriptor in reserve; when
+// even that is gone it tries again after a pause of 5 ms, then longer, up to 1 s.
 type Listener struct {
 	// Set at Wrap.
-	ln     net.Listener
-	o      Options
-	socket socket         // under ln; nil when ln is neither a TCP nor a Unix stream listener
-	unix   bool           // socket is a Unix stream listener
-	local  netip.AddrPort // of all accepted connections; zero when each has its own
-	each   []option       // to set on every accepted descriptor
-	closed chan struct{}
+	ln      net.Listener
+	o       Options
+	socket  socket          // under ln; nil when ln is neither a TCP nor a Unix stream listener
+	polled  *os.File        // a duplicate of socket: its own RawConn cannot wait, this one's can
+	rc      syscall.RawConn // of polled
+	unix    bool            // socket is a Unix stream listener
+	local   netip.AddrPort  // of all accepted connections; zero when each has its own
+	each    []option        // to set on every accepted descriptor
+	ours    bool            // ln is of Listen, so that connections have the options
+	closed  chan struct{}
+	reserve reserve
 
 	free atomic.Pointer[acceptCall] // a call that nobody is in
+	once sync.Once                  // closes
 
-	mu      sync.Mutex
-	polled  *os.File        // a duplicate of socket in the poller, made by the first AcceptDescriptor
-	rc      syscall.RawConn // of polled
-	isEnded bool
+	accepted, aborted, exhausted, shed, pauses atomic.Uint64
+
+	warned atomic.Int64 // Unix time of the last warning, in nanoseconds
 }
 
 // socket is what *net.TCPListener and *net.UnixListener have in common.
@@ -36,10 +46,19 @@ type socket interface {
 	File() (*os.File, error)
 }
 
-// Wrap makes a Listener of one that exists, and owns it from then on. With a *net.TCPListener or a *net.UnixListener for streams the
-// options are applied to its socket, and all methods work; with any other only Accept, Close and Addr do.
+// Wrap makes a Listener of one that exists. It owns it from then on, unless it returns an error. With a *net.TCPListener or a
+// *net.UnixListener for streams all methods work, and all options but those of which the comment says that they are for [Listen].
+// With any other AcceptDescriptor does not work, and connections get the options when they are of package net.
 func Wrap(ln net.Listener, o *Options) (*Listener, error) {
-	l := &Listener{ln: ln, o: o.withDefaults(), closed: make(chan struct{})}
+	c := o.withDefaults()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return newListener(ln, c, false)
+}
+
+func newListener(ln net.Listener, o Options, ours bool) (*Listener, error) {
+	l := &Listener{ln: ln, o: o, ours: ours, closed: make(chan struct{})}
 	switch ln := ln.(type) {
 	case *net.TCPListener:
 		l.socket = ln
@@ -51,17 +70,47 @@ func Wrap(ln net.Listener, o *Options) (*Listener, error) {
 			l.socket, l.unix = ln, true
 		}
 	}
-	if l.socket == nil {
-		return l, nil
-	}
-	l.each = l.o.each(l.unix)
-	if l.unix {
-		return l, nil
-	}
-	if err := l.o.setListener(l.socket); err != nil {
-		return nil, &net.OpError{Op: "listen", Net: ln.Addr().Network(), Addr: ln.Addr(), Err: err}
+	if l.socket != nil {
+		if err := l.prepare(); err != nil {
+			return nil, &net.OpError{Op: "listen", Net: ln.Addr().Network(), Addr: ln.Addr(), Err: err}
+		}
 	}
 	return l, nil
+}
+
+// prepare sets the options that connections inherit and takes the descriptors that accepting needs.
+func (l *Listener) prepare() error {
+	if !l.ours || l.unix {
+		l.each = l.o.each(l.unix)
+	}
+	rc, err := l.socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if err := control(rc, func(fd int) error { return l.o.setListener(fd, l.unix) }); err != nil {
+		return err
+	}
+	if !havePoller {
+		return nil
+	}
+	if l.polled, err = l.socket.File(); err != nil {
+		return err
+	}
+	if l.rc, err = l.polled.SyscallConn(); err != nil {
+		_ = l.polled.Close()
+		return err
+	}
+	l.reserve.fill()
+	return nil
+}
+
+// control runs f with the descriptor.
+func control(rc syscall.RawConn, f func(fd int) error) error {
+	var inner error
+	if err := rc.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {
+		return err
+	}
+	return inner
 }
 
 // canonical returns the one form of an address: IPv4 mapped into IPv6 is IPv4.
@@ -69,40 +118,57 @@ func canonical(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// Accept waits for the next connection. After Close it returns an error that is net.ErrClosed.
+// Accept waits for the next connection. It never waits for the peer: a TLS connection has its handshake before it. After Close the
+// error is net.ErrClosed; any other means that nothing more will be accepted.
 func (l *Listener) Accept() (net.Conn, error) {
-	conn, err := l.ln.Accept()
-	if err != nil {
-		return nil, err
+	var pause time.Duration
+	for {
+		conn, err := l.ln.Accept()
+		if err == nil {
+			l.accepted.Add(1)
+			return l.dress(conn), nil
+		}
+		if pause, err = l.survive(err, pause); err != nil {
+			return nil, err
+		}
 	}
-	if l.socket != nil {
-		l.o.setAccepted(conn)
-	}
-	return conn, nil
 }
 
-// Plain reports whether AcceptDescriptor works: on Linux, for TCP and Unix stream listeners.
-func (l *Listener) Plain() bool { return haveDescriptors && l.socket != nil }
+// dress makes of an accepted connection what the options ask for.
+func (l *Listener) dress(conn net.Conn) net.Conn {
+	l.o.setConn(conn, socketOptions && l.ours && !l.unix)
+	if l.o.TLS != nil {
+		conn = tls.Server(conn, l.o.TLS)
+	}
+	return conn
+}
+
+// Plain reports whether AcceptDescriptor works: on Linux, for TCP and Unix stream listeners without TLS.
+func (l *Listener) Plain() bool { return haveDescriptors && l.socket != nil && l.o.TLS == nil }
 
 // AcceptDescriptor waits for the next connection and returns it bare, with the options applied. The caller owns the descriptor.
-// Without [Listener.Plain] the error is errors.ErrUnsupported, after Close it is net.ErrClosed.
+// Errors are those of Accept, and errors.ErrUnsupported without [Listener.Plain].
 func (l *Listener) AcceptDescriptor() (Descriptor, error) {
 	if !l.Plain() {
 		return Descriptor{}, l.failed(errors.ErrUnsupported)
 	}
-	d, err := l.acceptDescriptor()
-	if err != nil {
-		return Descriptor{}, l.failed(err)
+	var pause time.Duration
+	for {
+		d, err := l.acceptDescriptor()
+		if err == nil {
+			l.accepted.Add(1)
+			return d, nil
+		}
+		if pause, err = l.survive(err, pause); err != nil {
+			return Descriptor{}, err
+		}
 	}
-	return d, nil
 }
 
 // failed dresses an error of accepting as package net does.
 func (l *Listener) failed(err error) error {
-	select {
-	case <-l.closed:
+	if l.isClosed() {
 		err = net.ErrClosed
-	default:
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -111,25 +177,52 @@ func (l *Listener) failed(err error) error {
 	return &net.OpError{Op: "accept", Net: l.Addr().Network(), Addr: l.Addr(), Err: err}
 }
 
+func (l *Listener) isClosed() bool {
+	select {
+	case <-l.closed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Addr returns the address that the listener listens on.
 func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 
 // Close stops listening. Who is in Accept or AcceptDescriptor returns. Connections that were accepted stay.
-func (l *Listener) Close() error {
-	l.mu.Lock()
-	if l.isEnded {
-		l.mu.Unlock()
-		return nil
-	}
-	l.isEnded = true
-	close(l.closed)
-	polled := l.polled
-	l.polled = nil
-	l.mu.Unlock()
-
-	err := l.ln.Close()
-	if polled != nil {
-		_ = polled.Close() // the socket is closed with its last descriptor
-	}
+func (l *Listener) Close() (err error) {
+	l.once.Do(func() {
+		close(l.closed)
+		err = l.ln.Close()
+		if l.polled != nil {
+			_ = l.polled.Close() // the socket is closed with its last descriptor
+		}
+		l.reserve.close()
+	})
 	return err
+}
+
+// Stats are the counts of a listener since it was made.
+type Stats struct {
+	// Accepted is the number of connections returned.
+	Accepted uint64
+	// Aborted is the number of connections that were lost before they were accepted, as far as the system tells.
+	Aborted uint64
+	// Exhausted is how often accepting failed because there was no descriptor or no memory.
+	Exhausted uint64
+	// Shed is the number of connections closed at once because there was no descriptor.
+	Shed uint64
+	// Pauses is how often even that failed, so that accepting had to pause.
+	Pauses uint64
+}
+
+// Stats returns the counts so far.
+func (l *Listener) Stats() Stats {
+	return Stats{
+		Accepted:  l.accepted.Load(),
+		Aborted:   l.aborted.Load(),
+		Exhausted: l.exhausted.Load(),
+		Shed:      l.shed.Load(),
+		Pauses:    l.pauses.Load(),
+	}
 }

@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"crypto/tls"
+	"io/fs"
 	"log/slog"
 	"time"
 )
@@ -9,6 +11,19 @@ import (
 // good. Sizes are in bytes. An option that the kind of socket or the system does not have is passed over, unless its comment says
 // otherwise.
 type Options struct {
+	// TLS makes connections speak TLS. It is used as it is, so it must not be changed afterwards; [Certificates] changes what is
+	// shown.
+	TLS *tls.Config
+
+	// ReusePort lets several listeners, of several processes, share a TCP port (SO_REUSEPORT); Linux spreads connections over
+	// them. It is for Listen; on systems without it, that returns errors.ErrUnsupported.
+	ReusePort bool
+	// Backlog is how many connections may wait to be accepted. Zero or negative is what the system allows, which is also the
+	// most.
+	Backlog int
+	// Mode is the permissions of a Unix socket's file: who may connect. Zero leaves them to the process's umask. It is for Listen.
+	Mode fs.FileMode
+
 	// Delay switches Nagle's algorithm on: small writes wait for the acknowledgement of those before. It is off otherwise.
 	Delay bool
 	// KeepAlive is the silence after which TCP asks whether the peer is there, and the time between the questions. Zero is 15 s,

@@ -2,30 +2,53 @@ package transport
 
 import "net"
 
-// setAccepted applies the options to an accepted or dialed connection. What the system refuses is not worth losing a client for.
-func (o *Options) setAccepted(conn net.Conn) {
-	tcp, ok := conn.(*net.TCPConn)
-	if !ok {
-		o.setBuffers(conn)
-		return
+// setUnbound prepares a socket that is going to listen.
+func (o *Options) setUnbound(fd int, unix bool) error {
+	if unix {
+		if o.Mode != 0 {
+			setMode(fd, uint32(o.Mode.Perm()))
+		}
+		return nil
 	}
-	if o.Delay { // package net has switched it off
+	if o.ReusePort {
+		if err := setReusePort(fd); err != nil {
+			return err
+		}
+	}
+	return o.setInherited(fd)
+}
+
+// setListener applies the options to a socket that listens.
+func (o *Options) setListener(fd int, unix bool) error {
+	if o.Backlog > 0 {
+		if err := setBacklog(fd, o.Backlog); err != nil {
+			return err
+		}
+	}
+	if unix {
+		return nil
+	}
+	return o.setInherited(fd)
+}
+
+// setConn applies the options to a connection. With done its socket has them already, but for what package net changes in every
+// socket that it makes a connection of. What the system refuses is not worth losing a client for.
+func (o *Options) setConn(conn net.Conn, done bool) {
+	tcp, isTCP := conn.(*net.TCPConn)
+	if isTCP && o.Delay {
 		_ = tcp.SetNoDelay(false)
 	}
-	_ = tcp.SetKeepAliveConfig(o.keepAlive())
-	o.setBuffers(conn)
-	if o.NotSentLowat > 0 {
-		_ = setNotSentLowat(tcp, o.NotSentLowat)
+	if done {
+		return
 	}
-}
-
-// keepAlive returns the options as package net has them.
-func (o *Options) keepAlive() net.KeepAliveConfig {
-	return net.KeepAliveConfig{Enable: o.KeepAlive > 0, Idle: o.KeepAlive, Interval: o.KeepAlive, Count: o.KeepAliveCount}
-}
-
-// setBuffers bounds what the kernel holds.
-func (o *Options) setBuffers(conn net.Conn) {
+	if isTCP {
+		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{
+			Enable: o.KeepAlive > 0, Idle: o.KeepAlive, Interval: o.KeepAlive, Count: o.KeepAliveCount,
+		})
+		if o.NotSentLowat > 0 {
+			_ = setNotSentLowat(tcp, o.NotSentLowat)
+		}
+	}
 	sized, ok := conn.(interface {
 		SetReadBuffer(n int) error
 		SetWriteBuffer(n int) error

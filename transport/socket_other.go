@@ -1,21 +1,15 @@
-//go:build !linux
+//go:build !(linux || darwin || dragonfly || freebsd || netbsd || openbsd)
 
 package transport
 
 import (
 	"errors"
-	"net"
-	"syscall"
+	"fmt"
 )
 
-// option is nothing here: options are set through package net.
-type option struct{}
+// setReusePort cannot be passed over: whoever asks for it has others on the port.
+func setReusePort(int) error { return fmt.Errorf("SO_REUSEPORT: %w", errors.ErrUnsupported) }
 
-// each returns nothing: there are no descriptors.
-func (*Options) each(bool) []option { return nil }
+func setBacklog(int, int) error { return nil }
 
-// setListener does nothing: what connections inherit differs between systems, so they get their options when they are accepted.
-func (*Options) setListener(syscall.Conn) error { return nil }
-
-// setNotSentLowat is for Linux only.
-func setNotSentLowat(*net.TCPConn, int) error { return errors.ErrUnsupported }
+func setMode(int, uint32) {}

@@ -10,6 +10,9 @@ import (
 // tcpNotSentLowat is TCP_NOTSENT_LOWAT of linux/tcp.h, which package syscall does not have.
 const tcpNotSentLowat = 25
 
+// socketOptions says that the options are set on sockets, before they are connected.
+const socketOptions = true
+
 // option is one integer option of a socket.
 type option struct{ level, name, value int }
 
@@ -22,7 +25,7 @@ var netDefaults = [...]option{
 	{level: syscall.IPPROTO_TCP, name: syscall.TCP_KEEPCNT},
 }
 
-// inherited returns the options that accepted TCP connections have from the listener on Linux, and dialed ones from nobody.
+// inherited returns the options that accepted TCP connections have from the listener.
 func (o *Options) inherited() []option {
 	list := o.buffers()
 	add := func(level, name, value int) { list = append(list, option{level, name, value}) }
@@ -30,6 +33,9 @@ func (o *Options) inherited() []option {
 		add(syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 0)
 	} else {
 		add(syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
+	}
+	if o.NotSentLowat > 0 {
+		add(syscall.IPPROTO_TCP, tcpNotSentLowat, o.NotSentLowat)
 	}
 	if o.KeepAlive < 0 {
 		add(syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 0)
@@ -45,7 +51,8 @@ func (o *Options) inherited() []option {
 	return list
 }
 
-// each returns the options that every accepted descriptor has to be given: Unix sockets inherit nothing.
+// each returns the options that every accepted descriptor has to be given: Unix sockets inherit nothing, those of a Multipath TCP
+// listener, which package net makes by default, all but one.
 func (o *Options) each(unix bool) []option {
 	if unix {
 		return o.buffers()
@@ -67,29 +74,24 @@ func (o *Options) buffers() (list []option) {
 	return list
 }
 
-// setListener sets on a listening TCP socket what connections inherit, so that they cost no system calls.
-func (o *Options) setListener(ln syscall.Conn) error {
-	rc, err := ln.SyscallConn()
-	if err != nil {
-		return err
+// setInherited sets on a TCP socket what connections inherit, so that each of them costs no system calls.
+func (o *Options) setInherited(fd int) error { return setOptions(fd, o.inherited()) }
+
+// setDialing sets all options before connecting.
+func (o *Options) setDialing(fd int, unix bool) error {
+	if unix {
+		return setOptions(fd, o.buffers())
 	}
-	return control(rc, func(fd int) error {
-		for _, opt := range o.inherited() {
-			if err := syscall.SetsockoptInt(fd, opt.level, opt.name, opt.value); err != nil {
-				return os.NewSyscallError("setsockopt", err)
-			}
-		}
-		return nil
-	})
+	return setOptions(fd, o.inherited())
 }
 
-// control runs f with the descriptor.
-func control(rc syscall.RawConn, f func(fd int) error) error {
-	var inner error
-	if err := rc.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {
-		return err
+func setOptions(fd int, list []option) error {
+	for _, opt := range list {
+		if err := syscall.SetsockoptInt(fd, opt.level, opt.name, opt.value); err != nil {
+			return os.NewSyscallError("setsockopt", err)
+		}
 	}
-	return inner
+	return nil
 }
 
 // setNotSentLowat bounds the bytes that the kernel takes before it could send them.

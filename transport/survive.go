@@ -1,0 +1,107 @@
+package transport
+
+import (
+	"errors"
+	"syscall"
+	"time"
+)
+
+// The pause after an error that passes, when nothing better can be done.
+const (
+	minPause = 5 * time.Millisecond
+	maxPause = time.Second
+)
+
+// warnEvery is how often a lack of descriptors is logged.
+const warnEvery = 5 * time.Second
+
+// survive decides what an error of accepting means. It returns nil when accepting may go on, after whatever wait that needs, and the
+// pause that it took, which is the next one's measure.
+func (l *Listener) survive(err error, pause time.Duration) (time.Duration, error) {
+	switch {
+	case l.isClosed():
+		return 0, l.failed(err)
+	case isAny(err, syscall.ECONNABORTED, syscall.EPROTO, syscall.ENETDOWN, syscall.ENETUNREACH, syscall.EHOSTDOWN, syscall.EHOSTUNREACH,
+		syscall.ENOPROTOOPT): // accept(2): errors of the new connection, to be treated like its absence
+		l.aborted.Add(1)
+		return 0, nil
+	case isAny(err, syscall.EMFILE, syscall.ENFILE):
+		l.exhausted.Add(1)
+		if l.shedOne() {
+			l.warn("transport: no descriptor left, who connects is closed", err)
+			return 0, nil
+		}
+	case isAny(err, syscall.ENOBUFS, syscall.ENOMEM):
+		l.exhausted.Add(1)
+	default:
+		return 0, l.failed(err)
+	}
+	l.pauses.Add(1)
+	l.warn("transport: accepting failed, will try again", err)
+	pause = min(max(2*pause, minPause), maxPause)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return pause, nil
+	case <-l.closed:
+		return 0, l.failed(err)
+	}
+}
+
+// isAny reports whether err is one of the system's errors.
+func isAny(err error, errnos ...syscall.Errno) bool {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return false
+	}
+	for _, e := range errnos {
+		if errno == e {
+			return true
+		}
+	}
+	return false
+}
+
+// warn logs, but not every time.
+func (l *Listener) warn(msg string, err error) {
+	now := time.Now().UnixNano()
+	last := l.warned.Load()
+	if last != 0 && now-last < int64(warnEvery) || !l.warned.CompareAndSwap(last, now) {
+		return
+	}
+	l.o.Logger.Warn(msg, "error", err, "address", l.Addr().String(), "shed", l.shed.Load(), "pauses", l.pauses.Load())
+}
+
+// shedOne waits for a connection and sees to it that its peer is not left hanging though there is no descriptor for it: the reserve is
+// given up for it, it is closed, the reserve is taken back. It reports false when that did not work.
+//
+// Linux takes the descriptor before it looks for a connection, so accepting may have failed when there was none. Then this waits for
+// one in the poller, and leaves it to the next attempt: there may be descriptors by then.
+func (l *Listener) shedOne() (ok bool) {
+	if l.rc == nil {
+		return false
+	}
+	waited := false
+	if err := l.rc.Read(func(fd uintptr) bool {
+		if waited {
+			ok = true
+			return true
+		}
+		waited = true
+		switch err := l.reserve.spend(int(fd)); {
+		case err == nil:
+			l.shed.Add(1)
+			ok = true
+			return true
+		case isAny(err, syscall.EAGAIN):
+			return false
+		default:
+			ok = isAny(err, syscall.ECONNABORTED)
+			return true
+		}
+	}); err != nil {
+		return true // closed, which the next attempt sees
+	}
+	return ok
+}
