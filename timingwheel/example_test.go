@@ -45,3 +45,40 @@ func ExampleWheel() {
 	// 1m29s: alice is gone
 	// looked 4 times
 }
+
+// A drop-in for package time where many timers are moved often and a few milliseconds do not matter.
+func ExampleTimers() {
+	timers := timingwheel.New(nil)
+	defer timers.Close()
+
+	reply := make(chan string)
+	timeout := timers.AfterFunc(time.Minute, func() { fmt.Println("no reply") })
+	go func() { reply <- "pong" }()
+	fmt.Println(<-reply, timeout.Stop())
+
+	select {
+	case <-reply:
+	case <-timers.After(20 * time.Millisecond):
+		fmt.Println("nothing else")
+	}
+	// Output:
+	// pong true
+	// nothing else
+}
+
+// Code that is given Timers can be tested with a clock that stands still. A tick more is what the timers may be late.
+func ExampleFakeClock() {
+	const tick = 10 * time.Millisecond
+	clock := timingwheel.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	timers := timingwheel.New(&timingwheel.Options{Tick: tick, Clock: clock})
+	defer timers.Close()
+
+	c := timers.After(time.Hour)
+	clock.Advance(time.Hour - 1)
+	fmt.Println("sent early:", len(c) > 0)
+	clock.Advance(tick)
+	fmt.Println("sent:", (<-c).Format(time.TimeOnly))
+	// Output:
+	// sent early: false
+	// sent: 01:00:00
+}
