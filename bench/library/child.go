@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long a child may take for anything before it is killed.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // child is a process that answers each line it is sent with a line of JSON. Its methods are for one goroutine.
 type child struct {
@@ -47,8 +47,7 @@ func start(first any, program string, args ...string) (*child, error) {
 	}
 	if first != nil {
 		if err := c.read(first); err != nil {
-			c.stop()
-			return nil, err
+			return nil, errors.Join(err, c.stop())
 		}
 	}
 	return c, nil
@@ -77,13 +76,17 @@ func (c *child) read(answer any) error {
 	return json.Unmarshal(line, answer)
 }
 
-// stop ends the process, which ends when its input does, and waits for it.
-func (c *child) stop() {
+// stop ends the process, which ends when its input does, and waits for it. The error says that it did not end well.
+func (c *child) stop() error {
 	_ = c.in.Close()
-	timer := time.AfterFunc(5*time.Second, c.cancel)
-	_ = c.cmd.Wait() // it may have been killed: what it had to say was said before
+	timer := time.AfterFunc(10*time.Second, c.cancel)
+	err := c.cmd.Wait()
 	timer.Stop()
 	c.cancel()
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.cmd.Path, err)
+	}
+	return nil
 }
 
 // resident returns how many bytes of memory the process has now and had at most.

@@ -5,10 +5,15 @@
 //	go run ./library
 //	go run ./library -cells a1,a2 -servers c,net,sluice-goroutine -rounds 3 -seconds 2
 //
-// A C compiler called cc is needed, and Linux.
+// A C compiler called cc is needed, and Linux. The machine should have nothing else to do.
+//
+// The cells: a1 and a2 are requests that are acknowledged, one and many in flight; b… are echoes of growing numbers of
+// connections; c is the memory of idle sessions; d1 to d3 are servers whose handlers, or whose process, have other things to do;
+// e is the memory of a server before, while and after it was busy.
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -26,43 +31,133 @@ func main() {
 	}
 }
 
+// command is what the command line says.
+type command struct {
+	cells, servers string
+	rounds         int
+	seconds        float64
+	scale          scale
+	json, markdown string
+}
+
 // run is main, or the process of a server when the first argument is serve.
 func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	if len(args) > 0 && args[0] == "serve" {
 		return serve(args[1:], stdin, stdout)
 	}
+	var cmd command
 	flags := flag.NewFlagSet("library", flag.ContinueOnError)
-	cellNames := flags.String("cells", "all", "cells, separated by commas")
-	servers := flags.String("servers", "all", "servers, separated by commas")
-	rounds := flags.Int("rounds", 5, "how often each server is measured in each cell")
-	seconds := flags.Float64("seconds", 1, "how long for")
+	flags.StringVar(&cmd.cells, "cells", "all", "cells, separated by commas")
+	flags.StringVar(&cmd.servers, "servers", "all", "servers, separated by commas: "+strings.Join(serverNames(), ", "))
+	flags.IntVar(&cmd.rounds, "rounds", 5, "how often each server is measured in each cell")
+	flags.Float64Var(&cmd.seconds, "seconds", 1, "how long each time")
+	flags.IntVar(&cmd.scale.conns, "conns", 10000, "at most so many connections in cells other than c")
+	flags.IntVar(&cmd.scale.idle, "idle", 15000, "idle sessions, in cell c")
+	flags.IntVar(&cmd.scale.burst, "burst", 100000, "messages of each client, in cell e")
+	flags.DurationVar(&cmd.scale.rest, "rest", 30*time.Second, "how long sessions rest in cell c, three times as long as a server after the work in cell e")
+	flags.StringVar(&cmd.json, "json", "", "a file for everything that was measured")
+	flags.StringVar(&cmd.markdown, "markdown", "", "a file for the tables")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	chosen, err := choose(*cellNames, cells(), func(c cell) string { return c.name })
+	if flags.NArg() > 0 || cmd.rounds < 1 || cmd.seconds < 0.01 || min(cmd.scale.conns, cmd.scale.idle) < 1 || cmd.scale.burst < 1 {
+		return errors.New("see -help")
+	}
+	r := &result{Machine: thisMachine(args), Cells: make(map[string][]summary)}
+	_, _ = fmt.Fprintf(stdout, "%v\n", r.Machine)
+	tables, err := cmd.measure(r, stdout)
 	if err != nil {
 		return err
 	}
-	who, err := choose(*servers, serverNames(), func(s string) string { return s })
+	if cmd.json != "" {
+		err = write(cmd.json, func(w io.Writer) error {
+			e := json.NewEncoder(w)
+			e.SetIndent("", "\t")
+			return e.Encode(r)
+		})
+	}
+	if cmd.markdown != "" {
+		err = errors.Join(err, write(cmd.markdown, func(w io.Writer) error {
+			_, _ = fmt.Fprintf(w, "%v\n", r.Machine)
+			for _, t := range tables {
+				if err := t.markdown(w); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	return err
+}
+
+// measure fills r and returns its tables, which are printed as soon as they are known.
+func (cmd *command) measure(r *result, stdout io.Writer) ([]*table, error) {
+	chosen, err := choose(cmd.cells, cells(cmd.scale), func(c cell) string { return c.name })
 	if err != nil {
-		return err
+		return nil, err
+	}
+	servers, err := choose(cmd.servers, serverNames(), func(s string) string { return s })
+	if err != nil {
+		return nil, err
 	}
 	p, err := compile()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer p.remove()
-	b := &bench{programs: p, rounds: *rounds, window: time.Duration(*seconds * float64(time.Second)), progress: progress()}
+	b := &bench{
+		programs: p, rounds: cmd.rounds, window: time.Duration(cmd.seconds * float64(time.Second)),
+		rest: cmd.scale.rest, progress: progress(),
+	}
+	var tables []*table
+	add := func(t *table) error {
+		tables = append(tables, t)
+		return t.text(stdout)
+	}
+	before := processorTimes()
 	for _, c := range chosen {
-		samples, err := b.cell(c, who)
-		if err != nil {
-			return err
+		t, err := b.cell(c, c.servers(servers, cmd.servers != "all"), r)
+		if err == nil {
+			err = add(t)
 		}
-		if err := table(stdout, c, summarize(samples, who)); err != nil {
-			return err
+		if err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	r.Machine.Stolen = before.stolenUntil(processorTimes())
+	r.Targets = judge(r, chosen)
+	t := targetTable(r.Targets)
+	t.note = fmt.Sprintf("The host gave %.1f %% of the processors' time to others.", 100*r.Machine.Stolen)
+	return tables, add(t)
+}
+
+// cell measures one cell.
+func (b *bench) cell(c cell, servers []string, r *result) (*table, error) {
+	switch c.kind {
+	case idle:
+		prints, err := b.idle(c, servers)
+		r.Idle = prints
+		return idleTable(c, b.rest.String(), prints), err
+	case burst:
+		all, err := b.burst(c, servers)
+		r.Burst = all
+		return burstTable(c, (b.rest / 3).String(), all), err
+	default:
+		samples, err := b.steady(c, servers)
+		rows := summarize(samples, servers)
+		r.Samples = append(r.Samples, samples...)
+		r.Cells[c.name] = rows
+		return steadyTable(c, rows), err
+	}
+}
+
+// write creates a file.
+func write(name string, fill func(io.Writer) error) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fill(f), f.Close())
 }
 
 // progress returns where to say what is being measured: on a terminal only.

@@ -1,24 +1,88 @@
 package main
 
-import (
-	"fmt"
-	"io"
-	"text/tabwriter"
-)
+import "fmt"
 
-// table writes the summary of a cell for people.
-func table(w io.Writer, c cell, rows []summary) error {
-	_, _ = fmt.Fprintf(w, "%s: %s\n", c.name, c.title)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(t, "server\tmsgs/s\tCPU s/1M\t(min–max)\t×C\t(min–max)\tp50 ms\tp99\tp99.9\tmax\t(min–max)\tallocs/msg\t")
-	for _, r := range rows {
-		_, _ = fmt.Fprintf(t, "%s\t%.0f\t%.2f\t%.2f–%.2f\t%.2f\t%.2f–%.2f\t%.3g\t%.3g\t%.3g\t%.3g\t%.3g–%.3g\t%.3f\t\n",
-			r.Server, r.Rate.Median, r.CPU.Median, r.CPU.Min, r.CPU.Max, r.Ratio.Median, r.Ratio.Min, r.Ratio.Max,
-			r.P50.Median, r.P99.Median, r.P999.Median, r.Max.Median, r.Max.Min, r.Max.Max, r.Allocs.Median)
+// result is everything that was measured. Cells are in the order of their measurement.
+type result struct {
+	Machine machine              `json:"machine"`
+	Samples []sample             `json:"samples"`
+	Cells   map[string][]summary `json:"cells"`
+	Idle    []footprint          `json:"idle"`
+	Burst   []exertion           `json:"burst"`
+	Targets []target             `json:"targets"`
+}
+
+// steadyTable is the table of a cell that was measured in rounds.
+func steadyTable(c cell, rows []summary) *table {
+	t := &table{
+		title: c.name + ": " + c.title,
+		head:  []string{"server", "1000 msgs/s", "CPU s/1M", "× C", "p50 ms", "p99", "p99.9", "max", "allocs/msg"},
 	}
-	if err := t.Flush(); err != nil {
-		return err
+	for i := range rows {
+		r := &rows[i]
+		cpu, ratio := r.CPU.String(), r.Ratio.String()
+		if c.burners > 0 && r.Server != limit {
+			cpu, ratio = "–", "–" // most of it is the burners'
+		}
+		if r.Ratio.Median == 0 {
+			ratio = "–"
+		}
+		l := &r.Latency
+		t.rows = append(t.rows, []string{
+			r.Server, r.Rate.thousands().String(), cpu, ratio, l.P50.String(), l.P99.String(), l.P999.String(), l.Max.String(),
+			fmt.Sprintf("%.3f", r.Allocs.Median),
+		})
+		if c.every > 1 {
+			l = &r.Others
+			t.rows = append(t.rows, []string{
+				"· others", "", "", "", l.P50.String(), l.P99.String(), l.P999.String(), l.Max.String(), "",
+			})
+		}
 	}
-	_, err := fmt.Fprintln(w)
-	return err
+	if c.every > 1 {
+		t.note = "others: the messages whose handler did not sleep"
+	}
+	return t
+}
+
+func idleTable(c cell, rest string, prints []footprint) *table {
+	t := &table{
+		title: c.name + ": " + c.title,
+		head:  []string{"server", "silent", "just after a message", rest + " later", "goroutines"},
+		note:  "Resident memory of the process after three garbage collections, less that without sessions.",
+	}
+	for _, p := range prints {
+		t.rows = append(t.rows, []string{
+			p.Server, fmt.Sprintf("%.0f", p.Silent), fmt.Sprintf("%.0f", p.Spoke), fmt.Sprintf("%.0f", p.Rested), number(p.Goroutines),
+		})
+	}
+	return t
+}
+
+func burstTable(c cell, rest string, all []exertion) *table {
+	t := &table{
+		title: c.name + ": " + c.title,
+		head: []string{
+			"server", "seconds", "1000 msgs/s", "CPU s/1M", "p50 ms", "p99", "p99.9", "max", "MB before, peak, after", "goroutines",
+		},
+		note: "after: " + rest + " after the last connection was closed",
+	}
+	for _, e := range all {
+		l := &e.Latency
+		t.rows = append(t.rows, []string{
+			e.Server, number(e.Seconds), number(e.Rate / 1e3), number(e.CPU),
+			milliseconds(l.P50), milliseconds(l.P99), milliseconds(l.P999), milliseconds(l.Max),
+			fmt.Sprintf("%s, %s, %s", megabytes(e.Before.Resident), megabytes(e.Peak.Resident), megabytes(e.After.Resident)),
+			fmt.Sprintf("%d, %d, %d", e.Before.Goroutines, e.Peak.Goroutines, e.After.Goroutines),
+		})
+	}
+	return t
+}
+
+func targetTable(targets []target) *table {
+	t := &table{title: "targets", head: []string{"server", "target", "measured", "met"}}
+	for _, g := range targets {
+		t.rows = append(t.rows, []string{g.Server, g.Target, g.Measured, g.Met})
+	}
+	return t
 }

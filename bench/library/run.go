@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ type bench struct {
 	programs *programs
 	rounds   int
 	window   time.Duration // what a sample takes, for most cells
+	rest     time.Duration // see scale
 	progress io.Writer
 }
 
@@ -26,17 +28,15 @@ func (b *bench) pair(c cell, server string) (*pair, error) {
 	var at address
 	s, err := b.startServer(c, server, &at)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", server, err)
+		return nil, err
 	}
 	_, port, err := net.SplitHostPort(at.Addr)
 	if err != nil {
-		s.stop()
-		return nil, err
+		return nil, errors.Join(err, s.stop())
 	}
 	client, err := start(nil, b.programs.client, port, c.proto(), fmt.Sprint(c.size))
 	if err != nil {
-		s.stop()
-		return nil, err
+		return nil, errors.Join(err, s.stop())
 	}
 	return &pair{server: s, client: client}, nil
 }
@@ -52,12 +52,22 @@ func (b *bench) startServer(c cell, server string, at *address) (*child, error) 
 	return start(at, self, "serve", "-server", server, "-proto", c.proto(), "-burners", fmt.Sprint(c.burners))
 }
 
-func (p *pair) stop() {
-	p.client.stop()
-	p.server.stop()
+// stop ends both processes.
+func (p *pair) stop() error { return errors.Join(p.client.stop(), p.server.stop()) }
+
+// with runs f with a pair and adds to its error who it was.
+func (b *bench) with(c cell, server string, f func(*pair) error) error {
+	p, err := b.pair(c, server)
+	if err == nil {
+		err = errors.Join(f(p), p.stop())
+	}
+	if err != nil {
+		return fmt.Errorf("cell %s, server %s: %w", c.name, server, err)
+	}
+	return nil
 }
 
-// connect opens n connections more and waits until the server has them all.
+// connect opens n connections, the first ones, and waits until the server has them all.
 func (p *pair) connect(n int) error {
 	if err := p.client.ask(&struct{}{}, "connect %d", n); err != nil {
 		return err
@@ -65,12 +75,20 @@ func (p *pair) connect(n int) error {
 	return p.settle(n)
 }
 
+// disconnect closes all connections and waits until the server has none.
+func (p *pair) disconnect() error {
+	if err := p.client.ask(&struct{}{}, "close"); err != nil {
+		return err
+	}
+	return p.settle(0)
+}
+
 // settle waits until the server has n connections.
 func (p *pair) settle(n int) error {
 	pause := time.NewTicker(5 * time.Millisecond) // another process can only be asked again
 	defer pause.Stop()
+	var s status
 	for range 10000 {
-		var s status
 		if err := p.server.ask(&s, "sample"); err != nil {
 			return err
 		}
@@ -79,7 +97,7 @@ func (p *pair) settle(n int) error {
 		}
 		<-pause.C
 	}
-	return fmt.Errorf("the server does not get to %d connections", n)
+	return fmt.Errorf("the server has %d connections instead of %d", s.Conns, n)
 }
 
 // run makes the client send for d and returns what it saw.
@@ -89,17 +107,18 @@ func (p *pair) run(c cell, d time.Duration) (*load, error) {
 	return l, err
 }
 
-// sample measures a server in a cell once, from its start to its end.
-func (b *bench) sample(c cell, server string) (sample, error) {
-	p, err := b.pair(c, server)
-	if err != nil {
-		return sample{}, err
-	}
-	defer p.stop()
+// fixed makes the client send a number of messages on each connection.
+func (p *pair) fixed(c cell) (*load, error) {
+	l := new(load)
+	err := p.client.ask(l, "run 0 %d %d 0 0 0", c.count, c.inFlight)
+	return l, err
+}
+
+// sample measures a server in a cell.
+func (p *pair) sample(c cell, d time.Duration) (sample, error) {
 	if err := p.connect(c.conns); err != nil {
 		return sample{}, err
 	}
-	d := b.window * time.Duration(c.windows)
 	if _, err := p.run(c, d/4); err != nil { // until buffers and pools are warm
 		return sample{}, err
 	}
@@ -114,24 +133,36 @@ func (b *bench) sample(c cell, server string) (sample, error) {
 	if err := p.server.ask(&after, "stats"); err != nil {
 		return sample{}, err
 	}
-	return newSample(l, &before, &after), nil
+	return newSample(l, &before, &after)
 }
 
-// cell measures servers in turn, round after round, each round beginning with another one.
-func (b *bench) cell(c cell, servers []string) ([]sample, error) {
+// steady measures servers in turn, round after round, each round beginning with another one.
+func (b *bench) steady(c cell, servers []string) ([]sample, error) {
 	var samples []sample
 	for round := range b.rounds {
 		for i := range servers {
 			server := servers[(round+i)%len(servers)]
-			_, _ = fmt.Fprintf(b.progress, "\r%-10s round %d/%d  %-20s", c.name, round+1, b.rounds, server)
-			s, err := b.sample(c, server)
+			b.say(c, fmt.Sprintf("round %d of %d, %s", round+1, b.rounds, server))
+			err := b.with(c, server, func(p *pair) error {
+				s, err := p.sample(c, b.window*time.Duration(c.windows))
+				s.Cell, s.Server, s.Round = c.name, server, round+1
+				samples = append(samples, s)
+				return err
+			})
 			if err != nil {
-				return nil, fmt.Errorf("cell %s, server %s: %w", c.name, server, err)
+				return nil, err
 			}
-			s.Cell, s.Server, s.Round = c.name, server, round+1
-			samples = append(samples, s)
 		}
 	}
-	_, _ = fmt.Fprintf(b.progress, "\r%60s\r", "")
+	b.say(c, "")
 	return samples, nil
+}
+
+// say shows what is being measured, on a line of its own that the next call overwrites. No text: nothing is.
+func (b *bench) say(c cell, text string) {
+	if text == "" {
+		_, _ = fmt.Fprintf(b.progress, "\r%79s\r", "")
+		return
+	}
+	_, _ = fmt.Fprintf(b.progress, "\r%-79s", c.name+": "+text)
 }

@@ -1,5 +1,7 @@
 package main
 
+import "errors"
+
 // histogram is what the client knows of the latencies of a run. Counts are pairs of the largest latency of a bucket, in
 // nanoseconds, and how many were in it, in order.
 type histogram struct {
@@ -31,8 +33,7 @@ func (h *histogram) quantile(q float64) int64 {
 // load is what the client says of a run.
 type load struct {
 	Messages int64     `json:"messages"` // answered
-	InTime   int64     `json:"in_time"`  // answered before the run ended; the others were in flight then
-	NS       int64     `json:"ns"`       // how long it took
+	NS       int64     `json:"ns"`       // how long it took until the last answer
 	All      histogram `json:"all"`      // of all messages
 	Others   histogram `json:"others"`   // of those whose handler did not sleep
 }
@@ -61,13 +62,17 @@ type sample struct {
 	Others  latency `json:"others_ns"` // of the messages whose handler did not sleep
 }
 
-func newSample(l *load, before, after *status) sample {
+// newSample puts together what client and server say.
+func newSample(l *load, before, after *status) (sample, error) {
 	n := float64(l.Messages)
+	if l.Messages == 0 || l.NS == 0 || l.Messages != l.All.total() {
+		return sample{}, errors.New("the client measured nothing")
+	}
 	return sample{
-		Rate:    float64(l.InTime) / (float64(l.NS) / 1e9),
+		Rate:    n / (float64(l.NS) / 1e9),
 		CPU:     float64(after.CPU-before.CPU) / 1e9 / (n / 1e6),
 		Allocs:  float64(after.Mallocs-before.Mallocs) / n,
 		Latency: l.All.latency(),
 		Others:  l.Others.latency(),
-	}
+	}, nil
 }

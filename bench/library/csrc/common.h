@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define LENGTH_SIZE 4
@@ -51,6 +52,14 @@ static inline void die(const char *what) {
 	printf("{\"error\":\"%s: %s\"}\n", what, strerror(errno));
 	fflush(stdout);
 	exit(1);
+}
+
+// many_files raises the limit of open files as far as it goes.
+static inline void many_files(void) {
+	struct rlimit r;
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0) die("getrlimit");
+	r.rlim_cur = r.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &r) < 0) die("setrlimit");
 }
 
 static inline void *memory(size_t n) {

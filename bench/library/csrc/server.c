@@ -12,7 +12,6 @@
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -135,7 +134,7 @@ static void readable(int fd) {
 		if (n == 0 || errno != EAGAIN) drop(fd);
 		return;
 	}
-	size_t got = n, filled = smaller(got, gap), used = 0, acked = 0;
+	size_t got = n, filled = smaller(got, gap), used = 0, acked = 0, first_size = 0;
 	got -= filled;
 	unsigned char *first = NULL; // the frame that was half here and is whole now
 	if (c->part) {
@@ -148,6 +147,7 @@ static void readable(int fd) {
 		}
 		if (c->have < c->need) return;
 		first = c->part;
+		first_size = c->need;
 		if (!echoes) acked = ack(acks, first);
 		c->part = NULL;
 	}
@@ -161,7 +161,7 @@ static void readable(int fd) {
 	if (used < got) keep(c, in + used, got - used);
 	int count = 0;
 	if (echoes) {
-		if (first) v[count++] = (struct iovec){.iov_base = first, .iov_len = c->need};
+		if (first) v[count++] = (struct iovec){.iov_base = first, .iov_len = first_size};
 		if (used > begin) v[count++] = (struct iovec){.iov_base = in + begin, .iov_len = used - begin};
 	} else if (acked) {
 		v[count++] = (struct iovec){.iov_base = acks, .iov_len = acked};
@@ -214,6 +214,7 @@ int main(int argc, char **argv) {
 	if (argc != 2) errno = EINVAL, die("usage: server ack|echo");
 	echoes = strcmp(argv[1], "echo") == 0;
 	signal(SIGPIPE, SIG_IGN);
+	many_files();
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll_fd < 0) die("epoll_create");
 	int listener = listen_loopback();
