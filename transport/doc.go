@@ -9,4 +9,9 @@
 // A net.TCPConn costs the better part of a kilobyte. An event loop of its own needs none: [Listener.AcceptDescriptor] returns the
 // bare descriptor with the addresses, [Detach] takes it out of a connection that was accepted elsewhere, and [Attach] makes a net.Conn
 // again. Linux only; [Listener.Plain] says whether it works.
+//
+// # In memory
+//
+// [Pipe] is a connection without a network that behaves as TCP does, with room for bytes that nobody has read yet, deadlines and a
+// half-close; [MemoryListener] is where a server under test listens. Both work inside bubbles of testing/synctest.
 package transport
