@@ -1,7 +1,9 @@
 // Package timingwheel holds timers by the hundred thousand: coarse, cheap to move, and without a heap entry or a goroutine each.
 //
-//	[Wheel]   the bare wheel: no goroutine, no lock, no clock; for who has a loop and the time already
-//	[Node]    one timer of a wheel, embedded in what it belongs to
+//	[Wheel]      the bare wheel: no goroutine, no lock, no clock; for who has a loop and the time already
+//	[Node]       one timer of a wheel, embedded in what it belongs to
+//	[Timers]     After, AfterFunc, NewTimer, NewTicker and Tick of package time, over one wheel; safe for any goroutine
+//	[FakeClock]  a clock for tests that moves when told
 //
 // # Coarse, but never early
 //

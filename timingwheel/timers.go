@@ -10,8 +10,9 @@ import (
 // whenever that comes nearer, and set again when it has gone off. There is no goroutine but the one in which the clock runs the
 // alarm, at most one a tick. A timer that is stopped leaves the alarm alone; at worst it goes off once for nothing.
 //
-// Values are sent, and goroutines started, under the lock. Both never block, and only so can Stop and Reset know what has
-// happened: a value is either still in its channel, whence they take it back, or somebody has received it.
+// Values are sent under the lock, into channels with room for one, so without waiting. Only so can Stop and Reset know what has
+// happened: a value is either still in its channel, whence they take it back, or somebody has received it. Functions are taken off
+// the wheel under the lock and started after it; nobody can tell that from a goroutine that takes its time to begin.
 
 // never is an instant that is far enough away for a timer that shall not fire, and comes before the last of int64.
 const never = math.MaxInt64 / 2
@@ -29,15 +30,15 @@ type Options struct {
 }
 
 // Timers makes timers and tickers that behave as those of package time, but are coarse: they never fire early and at most one tick
-// late, counted from New, besides what the machine is late. For that they are quicker to reset, and all that is due in one tick costs
-// one wake-up. What differs otherwise:
+// late, counted from New, besides what the machine is late. For that, all that is due in one tick costs one wake-up, however many
+// they are. A reset costs about what it costs there, much of it for reading the clock; whoever knows the time and needs no lock is
+// much quicker with a [Wheel]. What differs from package time otherwise:
 //
 //   - A channel has room for one value, and len and cap say so.
 //   - A timer or ticker that is not stopped stays in memory until it fires or Close is called, even when nobody else refers to it.
 //   - A ticker whose period is shorter than the tick ticks once a tick.
 //
-// All methods may be called by any goroutine at any time. Timers must be made by [New]. Who knows that a function is short, and wants
-// no goroutine started for it, uses a [Wheel].
+// All methods may be called by any goroutine at any time. Timers must be made by [New].
 type Timers struct {
 	// Set by New.
 	clock Clock // nil: package time
@@ -114,9 +115,9 @@ func (s *Timers) Len() int {
 	return s.wheel.Len()
 }
 
-// Close stops every timer and ticker. When it has returned nothing is sent and no function is started any more; it does not wait for
-// functions that were started before, and may be called by them. Channels are not closed: who waits for one, waits on. Timers made or
-// reset after Close never fire. Closing again does nothing.
+// Close stops every timer and ticker. When it has returned nothing is sent any more, and nothing becomes due; it does not wait for the
+// functions of those that were due before, and may be called by them. Channels are not closed: who waits for one, waits on. Timers
+// made or reset after Close never fire. Closing again does nothing.
 func (s *Timers) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +135,6 @@ func (s *Timers) Close() {
 // nothing to find.
 func (s *Timers) run() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	var present time.Time
 	if s.clock == nil {
 		present = time.Now()
@@ -142,22 +142,28 @@ func (s *Timers) run() {
 		present = s.clock.Now()
 	}
 	now := int64(present.Sub(s.start))
+	var functions []func()
 	s.armed = math.MaxInt64
-	s.wheel.Advance(now, func(n *Node[*timer]) { s.fireLocked(n, present, now) })
+	s.wheel.Advance(now, func(n *Node[*timer]) {
+		if t := n.Value; t.f != nil {
+			functions = append(functions, t.f)
+		} else {
+			s.sendLocked(t, present, now)
+		}
+	})
 	s.armLocked(now)
+	s.mu.Unlock()
+	for _, f := range functions {
+		go f()
+	}
 }
 
-// fireLocked does what a timer is for.
-func (s *Timers) fireLocked(n *Node[*timer], present time.Time, now int64) {
-	t := n.Value
+// sendLocked sends the present to a timer with a channel, and schedules it again if it ticks.
+func (s *Timers) sendLocked(t *timer, present time.Time, now int64) {
 	if t.period > 0 {
 		// Counted from when it should have ticked, so that being late does not add up.
-		late := now - n.At()
-		s.wheel.Schedule(n, after(now, t.period-late%t.period))
-	}
-	if t.f != nil {
-		go t.f()
-		return
+		late := now - t.node.At()
+		s.wheel.Schedule(&t.node, after(now, t.period-late%t.period))
 	}
 	select {
 	case t.c <- present:
@@ -203,7 +209,7 @@ func (s *Timers) armLocked(now int64) {
 // now returns the present on the wheel's clock.
 func (s *Timers) now() int64 {
 	if s.clock == nil {
-		return int64(time.Since(s.start)) // half the price of time.Now
+		return int64(time.Since(s.start)) // cheaper than time.Now
 	}
 	return int64(s.clock.Now().Sub(s.start))
 }

@@ -63,6 +63,7 @@ type Wheel[T any] struct {
 	tick  int64
 	slots int
 	mask  int64
+	last  int64 // the last tick whose instant is an int64
 
 	lists []*Node[T] // the first of each ring: slots of them, and two that hold what is due
 	bits  []uint64   // which slots are not empty
@@ -90,6 +91,7 @@ func NewWheel[T any](tick time.Duration, slots int) *Wheel[T] {
 		tick:    int64(tick),
 		slots:   slots,
 		mask:    int64(slots - 1),
+		last:    math.MaxInt64 / int64(tick),
 		lists:   make([]*Node[T], slots+2),
 		bits:    make([]uint64, slots/64),
 		soonest: math.MaxInt64,
@@ -202,7 +204,7 @@ func (w *Wheel[T]) Next() (at int64, ok bool) {
 		return 0, false
 	case w.lists[w.slots] != nil || w.lists[w.slots+1] != nil:
 		return w.now * w.tick, true
-	case w.soonest > math.MaxInt64/w.tick:
+	case w.soonest > w.last:
 		return math.MaxInt64, true
 	}
 	return w.soonest * w.tick, true
