@@ -110,7 +110,7 @@ func BenchmarkResetParallel(b *testing.B) {
 
 // BenchmarkAdvance is what a tick costs; ns/node is for each of those that are due.
 func BenchmarkAdvance(b *testing.B) {
-	b.Run("none of 100k due", func(b *testing.B) {
+	b.Run("none of 100k due", func(b *testing.B) { // each tick finds 24 of them in its slot, due in later rounds
 		conns, w := newConns(), timingwheel.NewWheel[*conn](0, 0)
 		for i := range conns {
 			w.Schedule(&conns[i].idle, int64(1000*time.Hour)+int64(i)*int64(time.Millisecond))
