@@ -129,3 +129,17 @@ func BenchmarkDelimiterByteByByte(b *testing.B) {
 		})
 	}
 }
+
+// Blocks that contain nothing but tables, 64 KiB of them: what the worst frame costs.
+func BenchmarkDecompressTables(b *testing.B) {
+	const blocks = 1400
+	c := codec.NewCompression(nil).New(codec.Raw{Max: -1})
+	in := append([]byte{1}, tables(blocks)...)
+	b.SetBytes(int64(len(in)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if msg, _, err := c.Decode(in); len(msg) != 0 || err != nil {
+			b.Fatal(len(msg), err)
+		}
+	}
+}

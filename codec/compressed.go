@@ -30,7 +30,7 @@ import "fmt"
 // block of 46 bytes that contains nothing they can take 38 KB and 50 µs, garbage as soon as the next block begins. So a peer pays a
 // byte for a microsecond, and the limit of the inner codec, which is one for what is compressed, is worth being small.
 //
-// AppendEncode borrows a compressor of 0.6 to 1.2 MB, of which there are as many as there are encoders at the same time. Decode borrows
+// AppendEncode borrows a compressor of about a megabyte, of which there are as many as there are encoders at the same time. Decode borrows
 // a decompressor of 45 KB, and for a message that was compressed a buffer, which stays borrowed until the next Decode, or until
 // [Compressed.Rest] is called.
 //

@@ -62,6 +62,7 @@ type Compression struct {
 	o    CompressionOptions
 	most uint64
 
+	// Without them, 915 bytes there and back cost 1.25 MB of garbage and 400 µs instead of nothing and 21 µs.
 	writers sync.Pool // *flate.Writer
 	readers sync.Pool // *reader
 	buffers sync.Pool // *buffer
