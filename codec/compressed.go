@@ -31,7 +31,7 @@ import "fmt"
 // byte for a microsecond, and the limit of the inner codec, which is one for what is compressed, is worth being small.
 //
 // AppendEncode borrows a compressor of about a megabyte, of which there are as many as there are encoders at the same time. Decode borrows
-// a decompressor of 45 KB, and for a message that was compressed a buffer, which stays borrowed until the next Decode, or until
+// a decompressor of 40 KB, and for a message that was compressed a buffer, which stays borrowed until the next Decode, or until
 // [Compressed.Rest] is called.
 //
 // # Concurrency
