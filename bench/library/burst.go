@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -25,12 +26,12 @@ type exertion struct {
 }
 
 // burst measures one server after the other.
-func (b *bench) burst(c cell, servers []string) ([]exertion, error) {
+func (b *bench) burst(ctx context.Context, c cell, servers []string) ([]exertion, error) {
 	var all []exertion
 	for _, server := range servers {
 		b.say(c, server)
-		err := b.with(c, server, func(p *pair) error {
-			e, err := p.burst(c, b.rest/3)
+		err := b.with(ctx, c, server, func(p *pair) error {
+			e, err := p.burst(ctx, c, b.rest/3)
 			e.Server = server
 			all = append(all, e)
 			return err
@@ -44,7 +45,7 @@ func (b *bench) burst(c cell, servers []string) ([]exertion, error) {
 }
 
 // burst sends what a cell says, and looks at the server meanwhile.
-func (p *pair) burst(c cell, rest time.Duration) (e exertion, err error) {
+func (p *pair) burst(ctx context.Context, c cell, rest time.Duration) (e exertion, err error) {
 	if e.Before, err = p.state(); err != nil {
 		return e, err
 	}
@@ -74,7 +75,9 @@ func (p *pair) burst(c cell, rest time.Duration) (e exertion, err error) {
 	if err := p.disconnect(); err != nil {
 		return e, fmt.Errorf("after the burst: %w", err)
 	}
-	time.Sleep(rest)
+	if err := pause(ctx, rest); err != nil {
+		return e, err
+	}
 	e.After, err = p.state()
 	return e, err
 }

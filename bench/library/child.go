@@ -25,9 +25,9 @@ type child struct {
 	cancel context.CancelFunc
 }
 
-// start runs a program and leaves the first line it prints, if first is not nil, in first.
-func start(first any, program string, args ...string) (*child, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+// start runs a program, which is killed when ctx is done, and leaves the first line it prints, if first is not nil, in first.
+func start(ctx context.Context, first any, program string, args ...string) (*child, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	c := &child{cmd: exec.CommandContext(ctx, program, args...), cancel: cancel}
 	c.cmd.Stderr = os.Stderr
 	var err error

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"testing"
 )
@@ -12,7 +13,7 @@ var (
 )
 
 // Run is the command line.
-func Run(args []string, stdout io.Writer) error { return run(args, nil, stdout) }
+func Run(args []string, stdout io.Writer) error { return run(context.Background(), args, nil, stdout) }
 
 // Framing is the codec of the servers on package session.
 func Framing(echo bool) interface {
@@ -26,7 +27,7 @@ func Serve(t *testing.T, p *Programs, server, proto string) string {
 	t.Helper()
 	b := &bench{programs: p.programs}
 	var at address
-	c, err := b.startServer(cell{echo: proto == "echo"}, server, &at)
+	c, err := b.startServer(context.WithoutCancel(t.Context()), cell{echo: proto == "echo"}, server, &at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func Compile(t *testing.T) *Programs {
 
 // Client sends one message of 100 bytes to a port and returns the error.
 func (p *Programs) Client(port, proto string) error {
-	c, err := start(nil, p.client, port, proto, "100")
+	c, err := start(context.Background(), nil, p.client, port, proto, "100")
 	if err != nil {
 		return err
 	}

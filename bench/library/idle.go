@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -25,7 +26,7 @@ type settled struct {
 }
 
 // idle measures all servers at once: their sessions do nothing, so nobody disturbs the others.
-func (b *bench) idle(c cell, servers []string) (prints []footprint, err error) {
+func (b *bench) idle(ctx context.Context, c cell, servers []string) (prints []footprint, err error) {
 	all := make([]*settled, 0, len(servers))
 	defer func() {
 		for _, s := range all {
@@ -33,7 +34,7 @@ func (b *bench) idle(c cell, servers []string) (prints []footprint, err error) {
 		}
 	}()
 	for _, server := range servers {
-		p, err := b.pair(c, server)
+		p, err := b.pair(ctx, c, server)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +47,9 @@ func (b *bench) idle(c cell, servers []string) (prints []footprint, err error) {
 	}
 	for _, s := range all {
 		b.say(c, "waiting for "+s.Server)
-		time.Sleep(time.Until(s.spoke.Add(b.rest)))
+		if err := pause(ctx, time.Until(s.spoke.Add(b.rest))); err != nil {
+			return nil, err
+		}
 		if s.Rested, err = s.cost(c); err != nil {
 			return nil, fmt.Errorf("cell %s, server %s: %w", c.name, s.Server, err)
 		}

@@ -75,7 +75,7 @@ func behind(file, name string) string {
 
 // String is for the head of a report.
 func (m machine) String() string {
-	return fmt.Sprintf("%s, commit %s: %s\n%d × %s, %s, Linux %s, load before %s\n%s, %s, %s\n",
+	return fmt.Sprintf("%s, commit %s: %s.\n%d × %s, %s, Linux %s, load before %s.\n%s, %s, %s.\n",
 		m.Date, m.Commit, m.Command, m.Cores, m.CPU, m.Memory, m.Kernel, m.Load, m.Go, m.CC, strings.Join(m.Modules, ", "))
 }
 

@@ -13,19 +13,22 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+	if err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "library:", err)
 		os.Exit(1)
 	}
@@ -41,7 +44,7 @@ type command struct {
 }
 
 // run is main, or the process of a server when the first argument is serve.
-func run(args []string, stdin io.Reader, stdout io.Writer) error {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
 	if len(args) > 0 && args[0] == "serve" {
 		return serve(args[1:], stdin, stdout)
 	}
@@ -65,7 +68,9 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	}
 	r := &result{Machine: thisMachine(args), Cells: make(map[string][]summary)}
 	_, _ = fmt.Fprintf(stdout, "%v\n", r.Machine)
-	tables, err := cmd.measure(r, stdout)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	tables, err := cmd.measure(ctx, r, stdout)
 	if err != nil {
 		return err
 	}
@@ -91,7 +96,7 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 }
 
 // measure fills r and returns its tables, which are printed as soon as they are known.
-func (cmd *command) measure(r *result, stdout io.Writer) ([]*table, error) {
+func (cmd *command) measure(ctx context.Context, r *result, stdout io.Writer) ([]*table, error) {
 	chosen, err := choose(cmd.cells, cells(cmd.scale), func(c cell) string { return c.name })
 	if err != nil {
 		return nil, err
@@ -116,7 +121,7 @@ func (cmd *command) measure(r *result, stdout io.Writer) ([]*table, error) {
 	}
 	before := processorTimes()
 	for _, c := range chosen {
-		t, err := b.cell(c, c.servers(servers, cmd.servers != "all"), r)
+		t, err := b.cell(ctx, c, c.servers(servers, cmd.servers != "all"), r)
 		if err == nil {
 			err = add(t)
 		}
@@ -127,23 +132,23 @@ func (cmd *command) measure(r *result, stdout io.Writer) ([]*table, error) {
 	r.Machine.Stolen = before.stolenUntil(processorTimes())
 	r.Targets = judge(r, chosen)
 	t := targetTable(r.Targets)
-	t.note = fmt.Sprintf("The host gave %.1f %% of the processors' time to others.", 100*r.Machine.Stolen)
+	t.note += fmt.Sprintf(" The host gave %.1f %% of the processors' time to others.", 100*r.Machine.Stolen)
 	return tables, add(t)
 }
 
 // cell measures one cell.
-func (b *bench) cell(c cell, servers []string, r *result) (*table, error) {
+func (b *bench) cell(ctx context.Context, c cell, servers []string, r *result) (*table, error) {
 	switch c.kind {
 	case idle:
-		prints, err := b.idle(c, servers)
+		prints, err := b.idle(ctx, c, servers)
 		r.Idle = prints
 		return idleTable(c, b.rest.String(), prints), err
 	case burst:
-		all, err := b.burst(c, servers)
+		all, err := b.burst(ctx, c, servers)
 		r.Burst = all
 		return burstTable(c, (b.rest / 3).String(), all), err
 	default:
-		samples, err := b.steady(c, servers)
+		samples, err := b.steady(ctx, c, servers)
 		rows := summarize(samples, servers)
 		r.Samples = append(r.Samples, samples...)
 		r.Cells[c.name] = rows

@@ -53,7 +53,7 @@ func idleTable(c cell, rest string, prints []footprint) *table {
 	}
 	for _, p := range prints {
 		t.rows = append(t.rows, []string{
-			p.Server, fmt.Sprintf("%.0f", p.Silent), fmt.Sprintf("%.0f", p.Spoke), fmt.Sprintf("%.0f", p.Rested), number(p.Goroutines),
+			p.Server, fmt.Sprintf("%.0f", p.Silent), fmt.Sprintf("%.0f", p.Spoke), fmt.Sprintf("%.0f", p.Rested), number(max(p.Goroutines, 0)),
 		})
 	}
 	return t
@@ -63,7 +63,7 @@ func burstTable(c cell, rest string, all []exertion) *table {
 	t := &table{
 		title: c.name + ": " + c.title,
 		head: []string{
-			"server", "seconds", "1000 msgs/s", "CPU s/1M", "p50 ms", "p99", "p99.9", "max", "MB before, peak, after", "goroutines",
+			"server", "seconds", "1000 msgs/s", "CPU s/1M", "p50 ms", "p99", "p99.9", "max", "MB before, peak, after", "goroutines then",
 		},
 		note: "after: " + rest + " after the last connection was closed",
 	}
@@ -81,8 +81,13 @@ func burstTable(c cell, rest string, all []exertion) *table {
 
 func targetTable(targets []target) *table {
 	t := &table{title: "targets", head: []string{"server", "target", "measured", "met"}}
+	met := 0
 	for _, g := range targets {
+		if g.Met == yes {
+			met++
+		}
 		t.rows = append(t.rows, []string{g.Server, g.Target, g.Measured, g.Met})
 	}
+	t.note = fmt.Sprintf("%d of %d are met.", met, len(targets))
 	return t
 }

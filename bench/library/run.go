@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,9 +25,9 @@ type pair struct {
 }
 
 // pair starts a server and a client for a cell. No connection is open yet.
-func (b *bench) pair(c cell, server string) (*pair, error) {
+func (b *bench) pair(ctx context.Context, c cell, server string) (*pair, error) {
 	var at address
-	s, err := b.startServer(c, server, &at)
+	s, err := b.startServer(ctx, c, server, &at)
 	if err != nil {
 		return nil, err
 	}
@@ -34,30 +35,30 @@ func (b *bench) pair(c cell, server string) (*pair, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
-	client, err := start(nil, b.programs.client, port, c.proto(), fmt.Sprint(c.size))
+	client, err := start(ctx, nil, b.programs.client, port, c.proto(), fmt.Sprint(c.size))
 	if err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return &pair{server: s, client: client}, nil
 }
 
-func (b *bench) startServer(c cell, server string, at *address) (*child, error) {
+func (b *bench) startServer(ctx context.Context, c cell, server string, at *address) (*child, error) {
 	if server == limit {
-		return start(at, b.programs.server, c.proto())
+		return start(ctx, at, b.programs.server, c.proto())
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	return start(at, self, "serve", "-server", server, "-proto", c.proto(), "-burners", fmt.Sprint(c.burners))
+	return start(ctx, at, self, "serve", "-server", server, "-proto", c.proto(), "-burners", fmt.Sprint(c.burners))
 }
 
 // stop ends both processes.
 func (p *pair) stop() error { return errors.Join(p.client.stop(), p.server.stop()) }
 
 // with runs f with a pair and adds to its error who it was.
-func (b *bench) with(c cell, server string, f func(*pair) error) error {
-	p, err := b.pair(c, server)
+func (b *bench) with(ctx context.Context, c cell, server string, f func(*pair) error) error {
+	p, err := b.pair(ctx, c, server)
 	if err == nil {
 		err = errors.Join(f(p), p.stop())
 	}
@@ -85,8 +86,8 @@ func (p *pair) disconnect() error {
 
 // settle waits until the server has n connections.
 func (p *pair) settle(n int) error {
-	pause := time.NewTicker(5 * time.Millisecond) // another process can only be asked again
-	defer pause.Stop()
+	looks := time.NewTicker(5 * time.Millisecond) // another process can only be asked again
+	defer looks.Stop()
 	var s status
 	for range 10000 {
 		if err := p.server.ask(&s, "sample"); err != nil {
@@ -95,7 +96,7 @@ func (p *pair) settle(n int) error {
 		if s.Conns == n {
 			return nil
 		}
-		<-pause.C
+		<-looks.C
 	}
 	return fmt.Errorf("the server has %d connections instead of %d", s.Conns, n)
 }
@@ -137,13 +138,13 @@ func (p *pair) sample(c cell, d time.Duration) (sample, error) {
 }
 
 // steady measures servers in turn, round after round, each round beginning with another one.
-func (b *bench) steady(c cell, servers []string) ([]sample, error) {
+func (b *bench) steady(ctx context.Context, c cell, servers []string) ([]sample, error) {
 	var samples []sample
 	for round := range b.rounds {
 		for i := range servers {
 			server := servers[(round+i)%len(servers)]
 			b.say(c, fmt.Sprintf("round %d of %d, %s", round+1, b.rounds, server))
-			err := b.with(c, server, func(p *pair) error {
+			err := b.with(ctx, c, server, func(p *pair) error {
 				s, err := p.sample(c, b.window*time.Duration(c.windows))
 				s.Cell, s.Server, s.Round = c.name, server, round+1
 				samples = append(samples, s)
@@ -165,4 +166,16 @@ func (b *bench) say(c cell, text string) {
 		return
 	}
 	_, _ = fmt.Fprintf(b.progress, "\r%-79s", c.name+": "+text)
+}
+
+// pause waits for d, or until ctx is done.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
