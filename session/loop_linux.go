@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sluice-push/sluice/internal/epoll"
@@ -54,6 +55,7 @@ type loop struct {
 	driver atomic.Pointer[driver]
 	seen   *driver        // owned by the watch: what it saw last, and
 	stamp  uint64         // its stamp
+	busy   int            // how often it saw that
 	ended  sync.WaitGroup // drivers and turns that are away
 
 	mu sync.Mutex
@@ -164,6 +166,8 @@ type driver struct {
 	stamp atomic.Uint64           // odd while cur has its turn
 	cur   atomic.Pointer[Session] // the session that is served; valid while the stamp is odd
 
+	thread atomic.Int32 // the number of its thread
+
 	// Owned by the driver; by who took over when the stamp says so.
 	events *epoll.Buffer
 	work   []job
@@ -179,6 +183,7 @@ func (d *driver) run() {
 	defer d.abandon()
 	runtime.LockOSThread() // a thread that waits in the kernel, not the scheduler, is woken at once even if all processors are busy
 	defer runtime.UnlockOSThread()
+	d.thread.Store(int32(syscall.Gettid()))
 	for {
 		if !d.finishWork() {
 			return

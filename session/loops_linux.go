@@ -1,13 +1,17 @@
 package session
 
 import (
+	"bytes"
 	"net"
 	"net/netip"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/sluice-push/sluice/transport"
 )
@@ -18,6 +22,7 @@ const (
 	slowWindow = 100 * time.Millisecond // within so long make all sessions slow,
 	slowFor    = time.Second            // until no turn was slow for so long
 	slowTurn   = time.Millisecond       // that is, took so long
+	busyTicks  = 10                     // a handler that computes may do so for so many ticks of the watch
 	quickTurns = 64                     // a slow session gets inline turns again after so many quick ones
 )
 
@@ -148,7 +153,7 @@ func (ls *loops) look() (seen bool) {
 		d := l.driver.Load()
 		stamp := d.stamp.Load()
 		if d != l.seen || stamp != l.stamp {
-			l.seen, l.stamp = d, stamp
+			l.seen, l.stamp, l.busy = d, stamp, 0
 			seen = true
 			continue
 		}
@@ -156,12 +161,34 @@ func (ls *loops) look() (seen bool) {
 			continue
 		}
 		seen = true
+		if l.busy++; l.busy < busyTicks && !sleeping(int(d.thread.Load())) {
+			continue
+		}
 		if s := d.cur.Load(); s != nil && s.mu.TryLock() {
-			l.takeOverLocked(s, d, stamp)
+			if l.takeOverLocked(s, d, stamp) && l.busy < busyTicks {
+				ls.tookOver(l.srv.clock())
+			}
 			s.mu.Unlock()
 		}
 	}
 	return seen
+}
+
+// sleeping reports whether a thread of this process waits for something else than a processor. A driver that others keep from
+// running has no slow handler. What cannot be found out is taken for sleep.
+func sleeping(thread int) bool {
+	var path [64]byte
+	name := append(strconv.AppendInt(append(path[:0], "/proc/self/task/"...), int64(thread), 10), "/stat\x00"...)
+	fd, _, errno := syscall.RawSyscall6(syscall.SYS_OPENAT, 0, uintptr(unsafe.Pointer(&name[0])), syscall.O_RDONLY|syscall.O_CLOEXEC, 0, 0, 0)
+	if errno != 0 {
+		return true
+	}
+	var stat [128]byte
+	n, _ := transfer(syscall.SYS_READ, fd, stat[:])
+	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, fd, 0, 0)
+	// The state is the first field after the name, which is in parentheses and may contain any character: proc(5).
+	_, after, found := bytes.Cut(stat[:max(n, 0)], []byte(") "))
+	return !found || len(after) == 0 || after[0] != 'R'
 }
 
 // busy reports whether a loop is at work.
@@ -171,20 +198,19 @@ func (ls *loops) busy() bool {
 }
 
 // takeOverLocked has another driver go on with the loop while s, whose mutex is held, has its turn, if stamp is still true. What it
-// has sent so far is written.
-func (l *loop) takeOverLocked(s *Session, d *driver, stamp uint64) {
+// has sent so far is written. It reports whether it did.
+func (l *loop) takeOverLocked(s *Session, d *driver, stamp uint64) bool {
 	if s.seat.away || !d.stamp.CompareAndSwap(stamp, stamp|takenOver) {
-		return
+		return false
 	}
 	s.seat.away, s.seat.inline = true, false
 	s.seat.slow, s.seat.quick = true, 0
 	l.hand(d.work[d.next:])
-	now := l.srv.clock()
-	l.srv.loops.tookOver(now)
 	s.watchForLocked()
 	if s.corked {
 		s.uncorkLocked()
 	}
+	return true
 }
 
 // goAway gives a turn to a goroutine.

@@ -408,7 +408,7 @@ func TestRepliesWaitForRoom(t *testing.T) {
 		f := newFixture(t, tr, nil, session.Handler{
 			Open: func(s *session.Session) error { s.SetCodec(&chatty{}); return nil },
 		}, o)
-		const pings = 150_000
+		const pings = 50_000
 		wrote := make(chan error, 1)
 		go func() {
 			_, err := io.WriteString(f.client, strings.Repeat("ping\n", pings))
