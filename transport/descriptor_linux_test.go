@@ -276,3 +276,30 @@ func TestDetachOther(t *testing.T) {
 		t.Error("a closed connection was detached", ok, err)
 	}
 }
+
+// After the header the socket can be had bare, with nothing lost.
+func TestDetachBehindProxy(t *testing.T) {
+	l := listen(t, "unix", socketPath(t), &transport.Options{Proxy: new(transport.Proxy)})
+	client, server := connect(t, l, nil)
+	write(t, client, headerV1(proxyFrom, proxyTo)+"hello")
+	behind := server.(*transport.ProxyConn)
+	if err := behind.HandshakeContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	bare, _, ok := behind.Plain()
+	if !ok {
+		t.Fatal("not plain")
+	}
+	d, ok, err := transport.Detach(bare)
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	defer d.Close()
+	p := make([]byte, 10)
+	if n, err := syscall.Read(d.FD, p); err != nil || string(p[:n]) != "hello" {
+		t.Errorf("%q, %v", p[:n], err)
+	}
+	if behind.RemoteAddr().String() != proxyFrom.String() {
+		t.Error(behind.RemoteAddr())
+	}
+}

@@ -10,6 +10,11 @@
 // bare descriptor with the addresses, [Detach] takes it out of a connection that was accepted elsewhere, and [Attach] makes a net.Conn
 // again. Linux only; [Listener.Plain] says whether it works.
 //
+// # Behind a proxy
+//
+// With [Proxy] a listener reads the header of the PROXY protocol, versions 1 and 2, from trusted peers, and connections have the addresses
+// that it says. Accept does not wait for it: the first who uses the connection does, or HandshakeContext, as with a *tls.Conn.
+//
 // # In memory
 //
 // [Pipe] is a connection without a network that behaves as TCP does, with room for bytes that nobody has read yet, deadlines and a

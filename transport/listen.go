@@ -67,7 +67,7 @@ func (o *Options) check() error {
 	if o.Mode&^fs.ModePerm != 0 {
 		return fmt.Errorf("transport: mode %v is more than permissions", o.Mode)
 	}
-	return nil
+	return o.Proxy.check()
 }
 
 // isAbstract reports whether a Unix address is a name of Linux that is not in the file system. Package net writes its zero byte as @.

@@ -34,7 +34,8 @@ type Listener struct {
 	free atomic.Pointer[acceptCall] // a call that nobody is in
 	once sync.Once                  // closes
 
-	accepted, aborted, exhausted, shed, pauses atomic.Uint64
+	accepted, refused, badHeaders    atomic.Uint64
+	aborted, exhausted, shed, pauses atomic.Uint64
 
 	warned atomic.Int64 // Unix time of the last warning, in nanoseconds
 }
@@ -118,15 +119,18 @@ func canonical(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// Accept waits for the next connection. It never waits for the peer: a TLS connection has its handshake before it. After Close the
-// error is net.ErrClosed; any other means that nothing more will be accepted.
+// Accept waits for the next connection. It never waits for the peer: a TLS handshake, and a PROXY header, are still to come. What it
+// returns then, a *tls.Conn or a *ProxyConn, has a method HandshakeContext; reading and writing do it as well. After Close the error is net.ErrClosed; any other means that nothing more will be accepted.
 func (l *Listener) Accept() (net.Conn, error) {
 	var pause time.Duration
 	for {
 		conn, err := l.ln.Accept()
 		if err == nil {
+			if conn = l.dress(conn); conn == nil {
+				continue
+			}
 			l.accepted.Add(1)
-			return l.dress(conn), nil
+			return conn, nil
 		}
 		if pause, err = l.survive(err, pause); err != nil {
 			return nil, err
@@ -134,17 +138,29 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// dress makes of an accepted connection what the options ask for.
+// dress makes of an accepted connection what the options ask for. It returns nil for one that they refuse.
 func (l *Listener) dress(conn net.Conn) net.Conn {
 	l.o.setConn(conn, socketOptions && l.ours && !l.unix)
+	if p := l.o.Proxy; p != nil {
+		switch {
+		case p.trusts(conn.RemoteAddr()):
+			conn = newProxyConn(conn, p, &l.badHeaders)
+		case p.Required:
+			l.refused.Add(1)
+			_ = conn.Close()
+			return nil
+		}
+	}
 	if l.o.TLS != nil {
 		conn = tls.Server(conn, l.o.TLS)
 	}
 	return conn
 }
 
-// Plain reports whether AcceptDescriptor works: on Linux, for TCP and Unix stream listeners without TLS.
-func (l *Listener) Plain() bool { return haveDescriptors && l.socket != nil && l.o.TLS == nil }
+// Plain reports whether AcceptDescriptor works: on Linux, for TCP and Unix stream listeners without TLS and PROXY headers.
+func (l *Listener) Plain() bool {
+	return haveDescriptors && l.socket != nil && l.o.TLS == nil && l.o.Proxy == nil
+}
 
 // AcceptDescriptor waits for the next connection and returns it bare, with the options applied. The caller owns the descriptor.
 // Errors are those of Accept, and errors.ErrUnsupported without [Listener.Plain].
@@ -206,6 +222,10 @@ func (l *Listener) Close() (err error) {
 type Stats struct {
 	// Accepted is the number of connections returned.
 	Accepted uint64
+	// Refused is the number of connections closed at once because they did not come from a proxy, see [Proxy].
+	Refused uint64
+	// BadHeaders is the number of connections closed because no good PROXY header came.
+	BadHeaders uint64
 	// Aborted is the number of connections that were lost before they were accepted, as far as the system tells.
 	Aborted uint64
 	// Exhausted is how often accepting failed because there was no descriptor or no memory.
@@ -219,10 +239,12 @@ type Stats struct {
 // Stats returns the counts so far.
 func (l *Listener) Stats() Stats {
 	return Stats{
-		Accepted:  l.accepted.Load(),
-		Aborted:   l.aborted.Load(),
-		Exhausted: l.exhausted.Load(),
-		Shed:      l.shed.Load(),
-		Pauses:    l.pauses.Load(),
+		Accepted:   l.accepted.Load(),
+		Refused:    l.refused.Load(),
+		BadHeaders: l.badHeaders.Load(),
+		Aborted:    l.aborted.Load(),
+		Exhausted:  l.exhausted.Load(),
+		Shed:       l.shed.Load(),
+		Pauses:     l.pauses.Load(),
 	}
 }

@@ -15,6 +15,9 @@ type Options struct {
 	// shown.
 	TLS *tls.Config
 
+	// Proxy makes a listener expect headers of the PROXY protocol, before TLS. Nil expects none.
+	Proxy *Proxy
+
 	// ReusePort lets several listeners, of several processes, share a TCP port (SO_REUSEPORT); Linux spreads connections over
 	// them. It is for Listen; on systems without it, that returns errors.ErrUnsupported.
 	ReusePort bool
@@ -60,6 +63,7 @@ func (o *Options) withDefaults() Options {
 	if c.KeepAliveCount == 0 {
 		c.KeepAliveCount = defaultKeepAliveCount
 	}
+	c.Proxy = c.Proxy.withDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

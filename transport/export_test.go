@@ -1,0 +1,4 @@
+package transport
+
+// ParseProxy is parseProxy.
+var ParseProxy = parseProxy
