@@ -10,6 +10,15 @@
 // bare descriptor with the addresses, [Detach] takes it out of a connection that was accepted elsewhere, and [Attach] makes a net.Conn
 // again. Linux only; [Listener.Plain] says whether it works.
 //
+// # TLS
+//
+// Options.TLS makes listeners and dials speak it. [Certificates] are read from files, chosen by name, and read again when the files
+// change or [Certificates.Reload] is called.
+//
+// # Without descriptors
+//
+// A server that has run out of descriptors does not leave clients hanging, nor does it spin: see [Listener].
+//
 // # Behind a proxy
 //
 // With [Proxy] a listener reads the header of the PROXY protocol, versions 1 and 2, from trusted peers, and connections have the addresses

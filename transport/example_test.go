@@ -1,12 +1,62 @@
 package transport_test
 
 import (
+	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 
 	"github.com/sluice-push/sluice/transport"
 )
+
+// A listener with options, and a client.
+func Example() {
+	ctx := context.Background()
+	ln, err := transport.Listen(ctx, "tcp", "127.0.0.1:0", &transport.Options{NotSentLowat: 64 << 10})
+	if err != nil {
+		panic(err)
+	}
+	defer ln.Close()
+
+	client, err := transport.Dial(ctx, "tcp", ln.Addr().String(), nil)
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	server, err := ln.Accept()
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+
+	fmt.Fprintln(client, "hello")
+	line, _ := bufio.NewReader(server).ReadString('\n')
+	fmt.Print(line, ln.Stats().Accepted)
+	// Output:
+	// hello
+	// 1
+}
+
+// A server under test listens in memory.
+func ExampleMemoryListener() {
+	ln := transport.NewMemory(0)
+	defer ln.Close()
+	client, err := ln.Dial(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	fmt.Fprint(client, "nobody reads yet") // and yet this returns
+	_ = client.Close()
+
+	server, err := ln.Accept()
+	if err != nil {
+		panic(err)
+	}
+	text, _ := io.ReadAll(server)
+	fmt.Println(string(text))
+	// Output: nobody reads yet
+}
 
 // An event loop takes connections as descriptors; whoever wants to look at one makes a connection of it.
 func ExampleListener_AcceptDescriptor() {

@@ -185,15 +185,17 @@ func TestDialHandshakeCancelled(t *testing.T) {
 }
 
 func TestUnixMode(t *testing.T) {
-	path := socketPath(t)
-	l := listen(t, "unix", path, &transport.Options{Mode: 0o640})
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o640 {
-		t.Error(info.Mode(), err)
-	}
-	_ = l.Close()
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("Close left the file:", err)
+	for _, mode := range []fs.FileMode{0o600, 0o640, 0o666, 0o777} { // more than a umask lets through, and less
+		path := socketPath(t)
+		l := listen(t, "unix", path, &transport.Options{Mode: mode})
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != mode {
+			t.Error(mode, info, err)
+		}
+		_ = l.Close()
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Error("Close left the file:", err)
+		}
 	}
 }
 
