@@ -81,8 +81,8 @@ func LoadCertificates(files []CertificateFiles, o *CertificatesOptions) (*Certif
 // Config returns a configuration for servers that shows these certificates. It is the caller's, to be completed.
 func (c *Certificates) Config() *tls.Config { return &tls.Config{GetCertificate: c.GetCertificate} }
 
-// GetCertificate returns the certificate for a client, as tls.Config.GetCertificate wants it: the first that the client can use and that is
-// valid for the name it asks for.
+// GetCertificate returns the certificate for a client, as tls.Config.GetCertificate wants it: the first that the client can use and
+// that is valid for the name it asks for.
 func (c *Certificates) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.check()
 	current := *c.current.Load()

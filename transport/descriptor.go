@@ -21,10 +21,11 @@ func (d Descriptor) Close() error { return closeDescriptor(d.FD) }
 // Detach takes the socket out of a *net.TCPConn or a *net.UnixConn for streams that was made elsewhere, and closes the connection
 // without closing the socket. Options of the socket stay as they are. Nobody may be reading or writing.
 //
-// It returns false, and conn is untouched, when conn is anything else or the system is not Linux. After an error conn is untouched as well.
+// It returns false, and conn is untouched, when conn is anything else or the system is not Linux. After an error conn is untouched
+// as well.
 func Detach(conn net.Conn) (d Descriptor, ok bool, err error) { return detach(conn) }
 
-// Attach makes a connection of a duplicate of the descriptor, for a caller that wants to look at it, or to read and write without an
-// event loop. Both have to be closed. Options of the socket stay as they are. Deadlines are the connection's own; a byte that one of the two reads
-// the other does not see. Elsewhere than on Linux the error is errors.ErrUnsupported.
+// Attach makes a connection of a duplicate of the descriptor, for a caller that wants to look at it, or to read and write without
+// an event loop. Both have to be closed. Options of the socket stay as they are. Deadlines are the connection's own; a byte that
+// one of the two reads the other does not see. Elsewhere than on Linux the error is errors.ErrUnsupported.
 func Attach(d Descriptor) (net.Conn, error) { return attach(d) }

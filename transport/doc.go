@@ -21,8 +21,9 @@
 //
 // # Behind a proxy
 //
-// With [Proxy] a listener reads the header of the PROXY protocol, versions 1 and 2, from trusted peers, and connections have the addresses
-// that it says. Accept does not wait for it: the first who uses the connection does, or HandshakeContext, as with a *tls.Conn.
+// With [Proxy] a listener reads the header of the PROXY protocol, versions 1 and 2, from trusted peers, and connections have the
+// addresses that it says. Accept does not wait for it: the first who uses the connection does, or HandshakeContext, as with a
+// *tls.Conn.
 //
 // # In memory
 //

@@ -119,8 +119,9 @@ func canonical(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// Accept waits for the next connection. It never waits for the peer: a TLS handshake, and a PROXY header, are still to come. What it
-// returns then, a *tls.Conn or a *ProxyConn, has a method HandshakeContext; reading and writing do it as well. After Close the error is net.ErrClosed; any other means that nothing more will be accepted.
+// Accept waits for the next connection. It never waits for the peer: a TLS handshake, and a PROXY header, are still to come. What
+// it returns then, a *tls.Conn or a *ProxyConn, has a method HandshakeContext; reading and writing do it as well. After Close the
+// error is net.ErrClosed; any other means that nothing more will be accepted.
 func (l *Listener) Accept() (net.Conn, error) {
 	var pause time.Duration
 	for {

@@ -28,8 +28,8 @@ func NewMemory(size int) *MemoryListener {
 	return l
 }
 
-// Dial connects to the listener. As with a socket it does not wait for Accept, as long as not more than 128 connections wait for it. It returns
-// the error of ctx, or one that is syscall.ECONNREFUSED after Close.
+// Dial connects to the listener. As with a socket it does not wait for Accept, as long as not more than 128 connections wait for
+// it. It returns the error of ctx, or one that is syscall.ECONNREFUSED after Close.
 func (l *MemoryListener) Dial(ctx context.Context) (*MemoryConn, error) {
 	defer context.AfterFunc(ctx, func() {
 		l.mu.Lock()

@@ -53,8 +53,8 @@ func (c *MemoryConn) Write(p []byte) (int, error) {
 // CloseWrite tells the peer that nothing more comes. It can still be read from.
 func (c *MemoryConn) CloseWrite() error { return c.failed("close", c.out.closeWrite(false)) }
 
-// Close ends both directions, for whoever waits in Read and Write as well. The peer still reads what was written before. Closing again is
-// an error, and does nothing.
+// Close ends both directions, for whoever waits in Read and Write as well. The peer still reads what was written before. Closing
+// again is an error, and does nothing.
 func (c *MemoryConn) Close() error {
 	err := c.out.closeWrite(true)
 	c.in.closeRead()

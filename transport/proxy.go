@@ -13,10 +13,12 @@ import (
 	"time"
 )
 
-// Proxy says from whom a listener expects headers of the PROXY protocol, with which a load balancer tells whose connections it forwards.
-// A header is never guessed: with Trusted peers a connection must begin with one, and with others what looks like one is data.
+// Proxy says from whom a listener expects headers of the PROXY protocol, with which a load balancer tells whose connections it
+// forwards. A header is never guessed: with Trusted peers a connection must begin with one, and with others what looks like one is
+// data.
 type Proxy struct {
-	// Trusted are the addresses of the proxies. Peers that have no IP address, on Unix sockets and in memory, are trusted always.
+	// Trusted are the addresses of the proxies; a prefix of IPv6 holds no IPv4 address. Peers that have no IP address, on Unix
+	// sockets and in memory, are trusted always.
 	Trusted []netip.Prefix
 	// Required closes the connections of all others. Without it they are served as they are.
 	Required bool
@@ -85,7 +87,8 @@ func (p *Proxy) trusts(peer net.Addr) bool {
 }
 
 // ProxyConn is a connection from a trusted proxy. The header is read by the first of HandshakeContext, Read and Write, not by
-// Accept, which a slow proxy cannot hold up; not one byte more is read. The methods are those of net.Conn, which see for who may call them.
+// Accept, which a slow proxy cannot hold up; not one byte more is read. The methods are those of net.Conn, which see for who may
+// call them.
 type ProxyConn struct {
 	conn    net.Conn
 	timeout time.Duration
@@ -219,9 +222,9 @@ func (c *ProxyConn) Header() *ProxyHeader {
 	return c.h
 }
 
-// Plain returns the bare connection after a good header, for an engine that reads it itself; see [Detach]. Before anything else it has to
-// take the unread bytes as read, which are none here. LocalAddr and RemoteAddr of the ProxyConn stay right; its other methods must not
-// be called any more.
+// Plain returns the bare connection after a good header, for an engine that reads it itself; see [Detach]. Before anything else it
+// has to take the unread bytes as read, which are none here. LocalAddr and RemoteAddr of the ProxyConn stay right; its other
+// methods must not be called any more.
 func (c *ProxyConn) Plain() (conn net.Conn, unread []byte, ok bool) {
 	if c.Header() == nil {
 		return nil, nil, false
@@ -240,7 +243,8 @@ func (c *ProxyConn) Read(p []byte) (int, error) {
 	return c.conn.Read(p)
 }
 
-// Write waits for the header too: the protocol says not to serve a connection before (section 2). Meanwhile the deadline for reading bounds it.
+// Write waits for the header too: the protocol says not to serve a connection before (section 2). Meanwhile the deadline for
+// reading bounds it.
 func (c *ProxyConn) Write(p []byte) (int, error) {
 	if err := c.HandshakeContext(context.Background()); err != nil {
 		return 0, err

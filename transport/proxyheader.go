@@ -57,8 +57,8 @@ type ProxyHeader struct {
 	tlvs []byte
 }
 
-// TLV returns the value of the first extension of a type (section 2.2, such as 2 for the host name that the client asked for). It belongs to the
-// header and must not be changed.
+// TLV returns the value of the first extension of a type (section 2.2, such as 2 for the host name that the client asked for). It
+// belongs to the header and must not be changed.
 func (h *ProxyHeader) TLV(kind byte) (value []byte, ok bool) {
 	for rest := h.tlvs; len(rest) > 0; {
 		t := rest[0]
@@ -133,7 +133,8 @@ func parseProxyV1(b []byte) (*ProxyHeader, int, error) {
 	return h, n, nil
 }
 
-// missingV1 returns how many bytes a line lacks at least that has these fields so far, the last of which may be a part, and this length.
+// missingV1 returns how many bytes a line lacks at least that has these fields so far, the last of which may be a part, and this
+// length.
 func missingV1(fields []string, length int) (int, error) {
 	const end = len("\r\n")
 	if len(fields) <= 2 { // what family it is is not known yet

@@ -282,8 +282,8 @@ func TestProxyHeaderProperty(t *testing.T) {
 	})
 }
 
-// checkGrowing checks that a prefix of b is judged as b is: a header stays the same however much follows, what is refused stays refused,
-// and never more is asked for than belongs to the header.
+// checkGrowing checks that a prefix of b is judged as b is: a header stays the same however much follows, what is refused stays
+// refused, and never more is asked for than belongs to the header.
 func checkGrowing(t *testing.T, b []byte) {
 	whole, length, wholeErr := transport.ParseProxy(b)
 	for i := range b {

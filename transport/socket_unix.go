@@ -25,6 +25,6 @@ func setReusePort(fd int) error {
 // setBacklog changes how many connections may wait. Listening again does nothing else.
 func setBacklog(fd, n int) error { return os.NewSyscallError("listen", syscall.Listen(fd, n)) }
 
-// setMode gives the socket the permissions that Linux makes its file with, so that it is never open to more than they say. Other systems
-// refuse, and have a moment between making the file and changing it.
+// setMode gives the socket the permissions that Linux makes its file with, so that it is never open to more than they say. Other
+// systems refuse, and have a moment between making the file and changing it.
 func setMode(fd int, mode uint32) { _ = syscall.Fchmod(fd, mode) }

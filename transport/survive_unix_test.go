@@ -181,8 +181,8 @@ func TestExhausted(t *testing.T) {
 			s := startStarving(t, kind)
 			const rounds, each = 3, 4
 			shed := 0
-			// served expects an echo. The listener may have found out that there is no descriptor just before there were some, and
-			// closes one connection more.
+			// served expects an echo. The listener may have found out that there is no descriptor just before there
+			// were some, and closes one connection more.
 			served := func() {
 				t.Helper()
 				got := s.echo()
