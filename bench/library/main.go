@@ -41,6 +41,7 @@ type command struct {
 	seconds        float64
 	scale          scale
 	json, markdown string
+	profiles       string
 }
 
 // run is main, or the process of a server when the first argument is serve.
@@ -60,6 +61,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 	flags.DurationVar(&cmd.scale.rest, "rest", 30*time.Second, "how long sessions rest in cell c, three times as long as a server after the work in cell e")
 	flags.StringVar(&cmd.json, "json", "", "a file for everything that was measured")
 	flags.StringVar(&cmd.markdown, "markdown", "", "a file for the tables")
+	flags.StringVar(&cmd.profiles, "profiles", "", "a folder for a profile of each server in each cell, of its last round")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -112,7 +114,7 @@ func (cmd *command) measure(ctx context.Context, r *result, stdout io.Writer) ([
 	defer p.remove()
 	b := &bench{
 		programs: p, rounds: cmd.rounds, window: time.Duration(cmd.seconds * float64(time.Second)),
-		rest: cmd.scale.rest, progress: progress(),
+		rest: cmd.scale.rest, progress: progress(), profiles: cmd.profiles,
 	}
 	var tables []*table
 	add := func(t *table) error {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -17,6 +18,7 @@ type bench struct {
 	window   time.Duration // what a sample takes, for most cells
 	rest     time.Duration // see scale
 	progress io.Writer
+	profiles string // a folder for profiles of the servers; none when empty
 }
 
 // pair is a server with a client that is connected to it.
@@ -50,7 +52,11 @@ func (b *bench) startServer(ctx context.Context, c cell, server string, at *addr
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, at, self, "serve", "-server", server, "-proto", c.proto(), "-burners", fmt.Sprint(c.burners))
+	args := []string{"serve", "-server", server, "-proto", c.proto(), "-burners", fmt.Sprint(c.burners)}
+	if b.profiles != "" {
+		args = append(args, "-profile", filepath.Join(b.profiles, c.name+"-"+server+".prof"))
+	}
+	return start(ctx, at, self, args...)
 }
 
 // stop ends both processes.

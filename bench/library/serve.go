@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -94,6 +96,7 @@ func serve(args []string, stdin io.Reader, stdout io.Writer) error {
 	name := flags.String("server", "", "which")
 	proto := flags.String("proto", "ack", "ack or echo")
 	burners := flags.Int("burners", 0, "goroutines that do nothing but compute")
+	profile := flags.String("profile", "", "a file for a profile of the processors")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -111,6 +114,17 @@ func serve(args []string, stdin io.Reader, stdout io.Writer) error {
 		return errors.Join(err, ln.Close())
 	}
 	defer srv.close()
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close() //nolint:errcheck // a profile that is cut is seen when it is read
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
 	defer burn(*burners)()
 	out := json.NewEncoder(stdout)
 	if err := out.Encode(address{Addr: addr}); err != nil {
