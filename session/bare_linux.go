@@ -247,7 +247,7 @@ func (s *Session) take(t turn) {
 
 // readOnce reads what is there, up to a buffer full, and handles it. It reports whether to go on reading.
 func (s *Session) readOnce() (goOn bool) {
-	n, errno := transfer(syscall.SYS_READ, uintptr(s.seat.fd), s.in.space())
+	n, errno := transfer(syscall.SYS_RECVFROM, uintptr(s.seat.fd), s.in.space())
 	switch {
 	case errno == syscall.EAGAIN:
 		goOn = true

@@ -71,7 +71,7 @@ func (c *raw) read(in *inbound) (int, error) {
 
 // onReadable reads once and reports whether read has a result.
 func (c *raw) onReadable(fd uintptr) bool {
-	n, errno := transfer(syscall.SYS_READ, fd, c.in.space())
+	n, errno := transfer(syscall.SYS_RECVFROM, fd, c.in.space())
 	switch {
 	case errno == syscall.EAGAIN:
 		c.in.rest()
@@ -86,10 +86,11 @@ func (c *raw) onReadable(fd uintptr) bool {
 	return true
 }
 
-// transfer calls read or write for one piece of memory, which is not empty.
+// transfer receives into, or sends, one piece of memory, which is not empty. The calls for sockets are a little cheaper than
+// read and write, which any file has.
 func transfer(call, fd uintptr, p []byte) (int, syscall.Errno) {
 	for {
-		n, _, errno := syscall.RawSyscall(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		n, _, errno := syscall.RawSyscall6(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), syscall.MSG_NOSIGNAL, 0, 0)
 		if errno != syscall.EINTR {
 			return int(n), errno
 		}
@@ -155,7 +156,7 @@ func (c *rawCall) result() (int, error) {
 func (c *rawCall) write(fd uintptr, b *batch) {
 	c.n = 0
 	if len(b.parts) == 1 {
-		c.n, c.errno = transfer(syscall.SYS_WRITE, fd, b.parts[0])
+		c.n, c.errno = transfer(syscall.SYS_SENDTO, fd, b.parts[0])
 	} else {
 		for i, p := range b.parts {
 			c.iov[i].Base = unsafe.SliceData(p)
