@@ -6,6 +6,9 @@ import (
 	"testing"
 )
 
+// OnLoop reports whether s has a seat in an event loop.
+func OnLoop(s *Session) bool { return s.seat.loop != nil }
+
 // SocketOptions returns TCP_NODELAY and TCP_NOTSENT_LOWAT of the connection under s.
 func SocketOptions(t testing.TB, s *Session) (noDelay bool, lowat int) {
 	t.Helper()

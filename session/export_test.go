@@ -87,7 +87,14 @@ func (s *Session) Holds() bool {
 func (s *Session) Direct() bool { return s.c.direct() }
 
 // Address is what sessions from a are counted by.
-func Address(a net.Addr) string { return address(a).String() }
+func Address(a net.Addr) string { return address(addrPort(a).Addr()).String() }
+
+// Arriving returns how many connections may become sessions of srv.
+func Arriving(srv *Server) int {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	return len(srv.arriving)
+}
 
 // CountWrites counts from now on how often the session writes to its connection. To be called in Open.
 func CountWrites(s *Session) *atomic.Int64 {

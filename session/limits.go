@@ -9,10 +9,10 @@ import (
 // enter gives s its number and puts it among the live sessions, unless a limit forbids it.
 func (srv *Server) enter(s *Session) error {
 	limit := srv.o.MaxSessionsPerAddress
-	var from netip.Addr
-	if limit > 0 {
-		from = address(s.RemoteAddr())
+	if limit > 0 && !s.seat.peer.IsValid() {
+		s.seat.peer = addrPort(s.RemoteAddr())
 	}
+	from := srv.countedAs(s)
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	if srv.closed {
@@ -44,10 +44,7 @@ func (srv *Server) refuse(s *Session) { srv.shard(s).refused.Add(1) }
 
 // leave takes s from among the live sessions.
 func (srv *Server) leave(s *Session) {
-	var from netip.Addr
-	if srv.o.MaxSessionsPerAddress > 0 {
-		from = address(s.RemoteAddr())
-	}
+	from := srv.countedAs(s)
 	if s.opened {
 		srv.shard(s).closed.Add(1)
 	}
@@ -71,21 +68,36 @@ func (srv *Server) leave(s *Session) {
 	srv.emptyLocked()
 }
 
-// address is what sessions are counted by: the IP address of a peer, for IPv6 its /64, which is what one customer gets. It is
-// not valid for peers without one.
-func address(a net.Addr) netip.Addr {
-	if a == nil {
+// countedAs returns the address that s is counted by; it is not valid when it is not counted by any.
+func (srv *Server) countedAs(s *Session) netip.Addr {
+	if srv.o.MaxSessionsPerAddress == 0 {
 		return netip.Addr{}
 	}
-	at, err := netip.ParseAddrPort(a.String())
-	if err != nil {
-		return netip.Addr{}
-	}
-	ip := at.Addr().Unmap().WithZone("")
+	return address(s.seat.peer.Addr())
+}
+
+// address is what sessions from ip are counted by: the address, for IPv6 its /64, which is what one customer gets.
+func address(ip netip.Addr) netip.Addr {
+	ip = ip.Unmap().WithZone("")
 	if ip.Is6() {
 		if p, err := ip.Prefix(64); err == nil {
 			return p.Addr()
 		}
 	}
 	return ip
+}
+
+// addrPort reads the address of a connection of any kind. It is not valid for one without IP address.
+func addrPort(a net.Addr) netip.AddrPort {
+	switch a := a.(type) {
+	case nil, *net.UnixAddr:
+		return netip.AddrPort{}
+	case *net.TCPAddr:
+		return a.AddrPort()
+	}
+	at, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	return at
 }

@@ -2,16 +2,26 @@
 
 package session
 
-import "net"
+import (
+	"net"
+	"net/netip"
 
-// seat is nothing here: there are no loops elsewhere than on Linux.
-type seat struct{ inline bool }
+	"github.com/sluice-push/sluice/transport"
+)
+
+// seat is nearly nothing here: there are no loops elsewhere than on Linux.
+type seat struct {
+	peer   netip.AddrPort
+	inline bool
+}
 
 // loops are none here.
 type loops struct{}
 
-func (*loops) seat(*Session, net.Conn) bool { return false }
-func (*loops) look() bool                   { return false }
-func (*loops) busy() bool                   { return false }
-func (*loops) stop()                        {}
-func (*loops) wait()                        {}
+func (*loops) seat(*Session, net.Conn) bool                               { return false }
+func (*loops) name(*Session, net.Addr, net.Addr)                          {}
+func (*loops) acceptBare(*Server, *transport.Listener, bool) func() error { return nil }
+func (*loops) look() bool                                                 { return false }
+func (*loops) busy() bool                                                 { return false }
+func (*loops) stop()                                                      {}
+func (*loops) wait()                                                      {}

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net"
 	"time"
+
+	"github.com/sluice-push/sluice/transport"
 )
 
 // Errors that callers branch on, with errors.Is.
@@ -97,9 +99,12 @@ type Options struct {
 	MaxSessions           int
 	MaxSessionsPerAddress int
 
+	// Delay, KeepAlive, SendBuffer and NotSentLowat are for sockets; those that a *transport.Listener accepts have its options instead.
+
 	// Delay leaves Nagle's algorithm on. By default frames leave at once.
 	Delay bool
-	// KeepAlive is the interval of TCP keep-alive probes; zero leaves what the listener set, usually 15 s.
+	// KeepAlive is the interval of TCP keep-alive probes. Zero is 15 s, or what the connection has that is given to ServeConn;
+	// negative is never.
 	KeepAlive time.Duration
 	// SendBuffer bounds the kernel's send buffer of a TCP connection in bytes (SO_SNDBUF); zero leaves it to the system.
 	SendBuffer int
@@ -109,6 +114,13 @@ type Options struct {
 
 	// Logger is told of panics and of trouble with accepting; nil discards.
 	Logger *slog.Logger
+}
+
+// socket returns the options that are of the socket.
+func (o *Options) socket() *transport.Options {
+	return &transport.Options{
+		Delay: o.Delay, KeepAlive: o.KeepAlive, SendBuffer: o.SendBuffer, NotSentLowat: o.NotSentLowat, Logger: o.Logger,
+	}
 }
 
 // settings are options, read, with what is derived from them.

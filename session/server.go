@@ -22,12 +22,14 @@ type Server struct {
 	counters [counterShards]counters
 	watch    watch
 	loops    loops
-	closing  chan struct{} // closed by Close and Shutdown
+	closing  chan struct{}  // closed by Close and Shutdown
+	arrivals sync.WaitGroup // what is in arriving; added to under mu while the server is not closed
 
 	mu sync.Mutex
 	// Guarded by mu.
 	closed    bool
 	listeners map[net.Listener]struct{}
+	arriving  map[*arrival]struct{}
 	first     *Session
 	count     int
 	lastID    uint64
@@ -45,7 +47,7 @@ func NewServer(codec Codec, h *Handler, o *Options) *Server {
 	srv := &Server{
 		o: o.settings(), codec: codec, handler: &own, start: time.Now(),
 		closing: make(chan struct{}), empty: make(chan struct{}),
-		listeners: make(map[net.Listener]struct{}), addresses: make(map[netip.Addr]int),
+		listeners: make(map[net.Listener]struct{}), arriving: make(map[*arrival]struct{}), addresses: make(map[netip.Addr]int),
 	}
 	srv.watch.stop, srv.watch.loops = make(chan struct{}), &srv.loops
 	srv.pools = newPools(srv.o.ReadBuffer)
@@ -72,10 +74,15 @@ func (srv *Server) ServeConn(conn net.Conn, at *Attach) (*Session, error) {
 		return nil, fmt.Errorf("session: initial bytes: %w", ErrTooLarge)
 	}
 	setTCP(conn, &srv.o.Options)
+	return s, srv.run(s, conn)
+}
+
+// run gives s a connection and begins it.
+func (srv *Server) run(s *Session, conn net.Conn) error {
 	if !srv.loops.seat(s, conn) {
 		s.onRoutine(conn)
 	}
-	return s, srv.begin(s)
+	return srv.begin(s)
 }
 
 // begin admits s and starts it, or closes its connection.
@@ -136,6 +143,7 @@ func (srv *Server) Close() error {
 
 // ended waits for goroutines that are no session's.
 func (srv *Server) ended() {
+	srv.arrivals.Wait()
 	srv.watch.wg.Wait()
 	srv.loops.wait()
 }
@@ -173,6 +181,9 @@ func (srv *Server) stopAccepting() {
 	close(srv.closing)
 	for ln := range srv.listeners {
 		_ = ln.Close()
+	}
+	for a := range srv.arriving {
+		a.cut()
 	}
 	srv.emptyLocked()
 }

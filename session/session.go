@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sluice-push/sluice/transport"
 )
 
 // Session is one live connection with identity. All methods may be called by any goroutine at any time, unless they say
@@ -15,6 +17,8 @@ type Session struct {
 	id  uint64
 	srv *Server
 	c   carrier
+
+	proxy *transport.ProxyHeader
 	// Set in Open at the latest, by who has the turn, under mu.
 	h *Handler
 	o *settings
@@ -110,6 +114,10 @@ func (s *Session) LocalAddr() net.Addr { return s.c.local() }
 // Conn returns the connection under the session, for what only it knows, such as the state of its TLS. Reading, writing, closing
 // and setting deadlines are the session's alone.
 func (s *Session) Conn() net.Conn { return s.c.net() }
+
+// ProxyHeader returns what a proxy said of the connection, for sessions that Serve accepted through a [transport.Listener] with PROXY
+// headers; otherwise nil. It must not be changed.
+func (s *Session) ProxyHeader() *transport.ProxyHeader { return s.proxy }
 
 // SetCodec changes the codec for everything that comes after. It may be called from Open and Message only; the message that is
 // being handled stays valid as if the old codec were still there.
