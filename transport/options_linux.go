@@ -51,16 +51,13 @@ func (o *Options) inherited() []option {
 	return list
 }
 
-// each returns the options that every accepted descriptor has to be given: Unix sockets inherit nothing, those of a Multipath TCP
-// listener, which package net makes by default, all but one.
+// each returns the options that every accepted descriptor has to be given: Unix sockets inherit nothing, and of a listener that was
+// there before, connections may have come before it had the options.
 func (o *Options) each(unix bool) []option {
 	if unix {
 		return o.buffers()
 	}
-	if o.NotSentLowat > 0 {
-		return []option{{syscall.IPPROTO_TCP, tcpNotSentLowat, o.NotSentLowat}}
-	}
-	return nil
+	return o.inherited()
 }
 
 // buffers returns the sizes of the kernel's buffers.
