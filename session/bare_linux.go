@@ -183,7 +183,7 @@ func (s *Session) slowLocked() bool {
 }
 
 // serve does what the driver has found for a session.
-func (s *Session) serve(what uint32) {
+func (d *driver) serve(s *Session, what uint32) {
 	s.mu.Lock()
 	if s.seat.fd < 0 {
 		s.mu.Unlock()
@@ -210,13 +210,40 @@ func (s *Session) serve(what uint32) {
 			s.goAway(t)
 			return
 		}
-		s.seat.inline = true
-		s.mu.Unlock()
-		s.take(t)
-		s.mu.Lock()
-		s.seat.inline = false
+		d.giveLocked(s, t)
 	}
 	s.turnedLocked()
+}
+
+// giveLocked gives s a turn, with the driver's buffers. It lets go of the mutex meanwhile.
+func (d *driver) giveLocked(s *Session, t turn) {
+	if d.out == nil {
+		d.out = s.srv.pools.batch()
+	}
+	if d.in == nil {
+		d.in = s.srv.pools.shared.get()
+		d.in.own()
+	}
+	s.seat.inline = true
+	s.corkLocked(d.out)
+	lent := s.gathered == d.out
+	s.mu.Unlock()
+	s.in.borrow(d.in)
+	s.take(t)
+	s.in.rest()
+	if !d.in.free { // a large part of a message lies in it
+		d.in.disown()
+		d.in = nil
+	}
+	s.mu.Lock()
+	s.seat.inline = false
+	out := s.uncorkLocked()
+	if lent && out != d.out {
+		d.out = nil
+	}
+	if out != nil && out != d.out {
+		s.srv.pools.putBatch(out)
+	}
 }
 
 // turn says what is to be done in a turn.
@@ -226,7 +253,7 @@ type turn struct{ open, read, tick bool }
 func (s *Session) take(t turn) {
 	goOn := true
 	if t.open {
-		goOn = s.open() && s.receiveInitial()
+		goOn = s.open() && (len(s.in.unread()) == 0 || s.receive(0))
 		t.read = false
 	}
 	if goOn && t.tick {
@@ -262,7 +289,6 @@ func (s *Session) readOnce() (goOn bool) {
 		}
 		goOn = s.receive(n)
 	}
-	s.in.rest()
 	return goOn
 }
 

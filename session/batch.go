@@ -1,8 +1,8 @@
 package session
 
 const (
-	batchParts = 64       // pieces in one write
-	batchBytes = 64 << 10 // bytes in one write: a raw write is not preempted, so it must be short
+	batchParts = 64        // pieces in one write
+	batchBytes = 128 << 10 // bytes in one write: a raw write is not preempted, so it must be short
 )
 
 // batch is what goes into one write: borrowed pieces of bytes. It is pooled, together with what the platform needs for the call.
@@ -10,7 +10,8 @@ type batch struct {
 	parts [][]byte
 	size  int // bytes in parts
 
-	scratch []byte // for a frame that is encoded and written at once
+	scratch []byte // for a frame that is encoded and written at once, or for several that are gathered
+	ends    []int  // of those that are gathered: where they end, doubled, plus one if they must not be dropped
 	array   [batchParts][]byte
 	call    rawCall
 }

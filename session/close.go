@@ -56,6 +56,9 @@ func (s *Session) endLocked(info *CloseInfo, last []byte, linger bool) {
 	}
 	s.armLocked()
 	s.turnAwayLocked()
+	if s.pen == penFree {
+		s.spillLocked(0)
+	}
 	if len(last) > 0 {
 		s.queueLocked().add(frame{b: bytes.Clone(last), at: s.now(), kept: true})
 	}
@@ -100,11 +103,17 @@ func (s *Session) quietLocked() bool { return s.pen == penFree && s.helpers == 0
 
 // concludeLocked is the last thing that happens to a session, by who has the turn. It releases mu.
 func (s *Session) concludeLocked() {
+	if g := s.gathered; g != nil { // a handler ended its goroutine
+		s.lost += len(g.scratch)
+		s.gathered = nil
+		s.srv.pools.putBatch(g)
+	}
+	s.info.Undelivered = s.lost
 	if s.q != nil {
-		s.info.Undelivered = s.srv.pools.putQueue(s.q)
+		s.info.Undelivered += s.srv.pools.putQueue(s.q)
 		s.q = nil
 	}
-	if s.slot != 0 { // a handler ended its goroutine
+	if s.slot != 0 {
 		s.srv.watch.leave(int(s.slot) - 1)
 		s.slot = 0
 	}

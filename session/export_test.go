@@ -23,7 +23,7 @@ func NewQueue(chunk, bytes, frames int, age int64) *Queue {
 
 func (q *Queue) AddCopy(p []byte, now int64, kept bool)   { q.q.addCopy(p, now, kept, &q.pool) }
 func (q *Queue) AddShared(p []byte, now int64, kept bool) { q.q.add(frame{b: p, at: now, kept: kept}) }
-func (q *Queue) AddTail(p []byte, now int64)              { q.q.addTail(p, now) }
+func (q *Queue) AddTail(p []byte, now int64)              { q.q.addTail(frame{b: p, at: now, kept: true}) }
 func (q *Queue) Full(size int, now int64) bool            { return q.q.full(size, now, &q.b) }
 func (q *Queue) MakeRoom(size int, now int64) int         { return q.q.makeRoom(size, now, &q.b) }
 func (q *Queue) Written(n int)                            { q.q.written(n) }

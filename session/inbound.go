@@ -13,6 +13,7 @@ type inbound struct {
 	limit int     // most unread bytes
 	lent  *buffer // what buf lies in, if it was borrowed
 	pool  *bufferPool
+	aside *pools // for what is kept of a message, if not nil
 
 	rested bool // rest was called: the peer had nothing more to say
 }
@@ -33,6 +34,13 @@ func (in *inbound) space() []byte {
 	return in.buf[in.w:min(len(in.buf), in.r+in.limit)]
 }
 
+// borrow puts what arrives into b if there is no other place for it, until it is put to rest.
+func (in *inbound) borrow(b *buffer) {
+	if in.buf == nil {
+		in.buf, in.lent, b.free = b.b, b, false
+	}
+}
+
 // grow moves the unread bytes to a larger buffer: one of the pool when that is larger, otherwise twice the size.
 func (in *inbound) grow(unread int) {
 	if unread >= in.limit {
@@ -43,8 +51,7 @@ func (in *inbound) grow(unread int) {
 		in.lent = in.pool.get()
 		in.buf = in.lent.b
 	} else {
-		in.lent = nil
-		in.buf = make([]byte, min(2*unread, in.limit))
+		in.buf, in.lent = in.memory(min(2*unread, in.limit))
 	}
 	in.r, in.w = 0, copy(in.buf, old)
 	if lent != nil {
@@ -87,10 +94,23 @@ func (in *inbound) rest() {
 	case unread == 0:
 		in.drop()
 	default:
-		own, need := append([]byte(nil), in.unread()...), in.need
+		own, from := in.memory(unread)
+		own = own[:copy(own[:unread], in.unread())] // it looks full, so that more will be read into a larger buffer
+		need := in.need
 		in.drop()
-		in.buf, in.w, in.need = own, len(own), need
+		in.buf, in.lent, in.w, in.need = own, from, len(own), need
 	}
+}
+
+// memory returns at least size bytes, and the buffer they lie in, if they are borrowed.
+func (in *inbound) memory(size int) ([]byte, *buffer) {
+	if in.aside != nil {
+		if class := in.aside.class(size); class != nil {
+			b := class.get()
+			return b.b, b
+		}
+	}
+	return make([]byte, size), nil
 }
 
 // keep is rest for a connection that can only be read by waiting in a read: a buffer of size bytes stays.

@@ -171,7 +171,9 @@ type driver struct {
 	// Owned by the driver; by who took over when the stamp says so.
 	events *epoll.Buffer
 	work   []job
-	next   int // the first job that is not begun
+	next   int     // the first job that is not begun
+	in     *buffer // for what a session reads in its turn
+	out    *batch  // for what it sends
 }
 
 // takenOver is added to the stamp of a driver that has lost its loop.
@@ -219,7 +221,7 @@ func (d *driver) finishWork() bool {
 		s := j.s
 		d.cur.Store(s)
 		stamp := d.stamp.Add(1)
-		s.serve(j.what)
+		d.serve(s, j.what)
 		if !d.stamp.CompareAndSwap(stamp, stamp+1) {
 			return false // abandon is the rest
 		}

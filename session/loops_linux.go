@@ -208,7 +208,9 @@ func (l *loop) takeOverLocked(s *Session, d *driver, stamp uint64) bool {
 	l.hand(d.work[d.next:])
 	s.watchForLocked()
 	if s.corked {
-		s.uncorkLocked()
+		if g := s.uncorkLocked(); g != nil {
+			l.srv.pools.putBatch(g)
+		}
 	}
 	return true
 }
@@ -232,7 +234,10 @@ func (s *Session) turnAway(t turn) {
 			s.comeBack()
 		}
 	}()
+	s.cork()
 	s.take(t)
+	s.in.rest()
+	s.uncork()
 	done = true
 	took := s.srv.clock() - began
 	s.mu.Lock()

@@ -127,12 +127,13 @@ func (o *Options) socket() *transport.Options {
 type settings struct {
 	Options
 	bounds bounds
+	gather int // bytes that are gathered at most
 }
 
 // settings returns what o says.
 func (o *Options) settings() settings {
 	c := o.withDefaults()
-	return settings{Options: c, bounds: bounds{bytes: c.QueueBytes, frames: c.QueueFrames, age: int64(c.QueueAge)}}
+	return settings{Options: c, gather: min(gatherBytes, c.QueueBytes), bounds: bounds{bytes: c.QueueBytes, frames: c.QueueFrames, age: int64(c.QueueAge)}}
 }
 
 // headerSlack is how many bytes beyond MaxMessage are kept of an incomplete message: framing, or the request of an HTTP upgrade.

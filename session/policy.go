@@ -19,15 +19,6 @@ func (s *Session) admitLocked(size int, p Policy) (bool, error) {
 	if !s.fullLocked(size) {
 		return true, nil
 	}
-	if s.corked && s.pen == penFree && s.c.direct() {
-		s.settleLocked(true) // what is gathered may go now
-		if err := s.errLocked(); err != nil {
-			return false, err
-		}
-		if !s.fullLocked(size) {
-			return true, nil
-		}
-	}
 	switch p {
 	case Refuse:
 		s.srv.shard(s).drops.Add(1)
@@ -57,9 +48,6 @@ func (s *Session) fullLocked(size int) bool {
 func (s *Session) wait(f frame) error {
 	w := &waiter{f: f, result: make(chan error, 1)}
 	s.waiters = append(s.waiters, w)
-	if s.pen == penFree {
-		s.startDrainLocked() // corked on a connection without a direct write
-	}
 	s.c.yieldLocked()
 	s.mu.Unlock()
 

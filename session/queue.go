@@ -113,8 +113,7 @@ func (q *queue) add(f frame) {
 }
 
 // addTail puts back what is left of a frame of which some bytes have gone, before everything else. Nothing may be lent.
-func (q *queue) addTail(b []byte, now int64) {
-	f := frame{b: b, at: now, kept: true}
+func (q *queue) addTail(f frame) {
 	if q.head > 0 {
 		q.head--
 		q.frames[q.head] = f
@@ -123,8 +122,17 @@ func (q *queue) addTail(b []byte, now int64) {
 		copy(q.frames[1:], q.frames)
 		q.frames[0] = f
 	}
-	q.bytes += len(b)
+	q.bytes += len(f.b)
 	q.started = true
+}
+
+// addFront puts frames before everything else. If started is set, some bytes of the first have gone. Nothing may be lent.
+func (q *queue) addFront(frames []frame, started bool) {
+	q.frames = append(frames, q.frames[q.head:]...)
+	q.head, q.started = 0, started
+	for _, f := range frames {
+		q.bytes += len(f.b)
+	}
 }
 
 // lend puts the bytes at the front into b, as many as fit, and reports whether that was all. They must not be changed, and are

@@ -106,12 +106,10 @@ func (s *Session) open() bool {
 	return false
 }
 
-// receive handles all complete messages after n bytes have arrived, and reports whether to go on reading.
+// receive handles all complete messages after n bytes have arrived, and reports whether to go on reading. The session is corked.
 func (s *Session) receive(n int) bool {
 	s.srv.shard(s).bytesIn.Add(uint64(n))
-	s.cork()
 	err := s.handle()
-	s.uncork()
 	last := s.replies
 	s.replies = nil
 	if err == nil {
@@ -211,7 +209,13 @@ func (s *Session) heard() {
 // reply writes what the codec has to say. It waits for room whatever the policy is: until there is, nothing more is read.
 func (s *Session) reply() {
 	s.mu.Lock()
+	g := s.gatherLocked(len(s.replies))
 	if s.phase.Load() != phaseOpen {
+		s.mu.Unlock()
+		return
+	}
+	if g != nil {
+		g.gatherFrame(s.replies, true)
 		s.mu.Unlock()
 		return
 	}

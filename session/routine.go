@@ -62,7 +62,7 @@ func (r *routine) local() net.Addr  { return r.conn.LocalAddr() }
 // run is the goroutine of a session.
 func (s *Session) run() {
 	defer s.finish()
-	if !s.greet() || !s.open() || !s.receiveInitial() {
+	if !s.greet() || !s.open() || len(s.in.unread()) > 0 && !s.receiveCorked(0) {
 		s.waitWritten()
 		return
 	}
@@ -73,7 +73,7 @@ func (s *Session) run() {
 			if s.o.IdleTimeout > 0 {
 				s.lastRead.Store(s.srv.clock())
 			}
-			if !s.receive(n) {
+			if !s.receiveCorked(n) {
 				break
 			}
 		}
@@ -85,8 +85,13 @@ func (s *Session) run() {
 	s.waitWritten()
 }
 
-// receiveInitial handles the bytes that were read before the connection became a session.
-func (s *Session) receiveInitial() bool { return len(s.in.unread()) == 0 || s.receive(0) }
+// receiveCorked is receive with a cork around it.
+func (s *Session) receiveCorked(n int) bool {
+	s.cork()
+	goOn := s.receive(n)
+	s.uncork()
+	return goOn
+}
 
 // yieldAfter is how many reads in a row may find bytes at once. Then others get a turn: a peer that always has more to say would
 // otherwise keep the processor until it is preempted.

@@ -49,15 +49,17 @@ type Session struct {
 	codec     Codec // written only by who has the turn, who reads it without mu
 	q         *queue
 	pen       pen
-	corked    bool  // the messages of one read are being handled
-	overdue   bool  // the watch has seen the cork before
-	slot      uint8 // 1 + the slot in which the watch knows of the cork, or 0
-	want      bool  // TryWrite was refused and Writable is owed
-	notifying bool  // a goroutine is in notify
-	handshake bool  // the codec has not used anything yet
-	opened    bool  // Open was called; written only by who has the turn
-	linger    bool  // an ending session half-closes and waits for the peer
-	half      bool  // it has done so
+	gathered  *batch // what was sent meanwhile: see gather.go
+	lost      int    // bytes that were gathered and could not be written any more
+	corked    bool   // the messages of one read are being handled
+	overdue   bool   // the watch has seen the cork before
+	slot      uint8  // 1 + the slot in which the watch knows of the cork, or 0
+	want      bool   // TryWrite was refused and Writable is owed
+	notifying bool   // a goroutine is in notify
+	handshake bool   // the codec has not used anything yet
+	opened    bool   // Open was called; written only by who has the turn
+	linger    bool   // an ending session half-closes and waits for the peer
+	half      bool   // it has done so
 	waiters   []*waiter
 	// The end: see close.go.
 	info     *CloseInfo
@@ -78,7 +80,7 @@ const (
 // newSession makes a session that is not yet running.
 func newSession(srv *Server, at *Attach) *Session {
 	s := &Session{srv: srv, h: srv.handler, o: &srv.o, handshake: at == nil}
-	s.in.pool = &srv.pools.read
+	s.in.pool, s.in.aside = &srv.pools.read, srv.pools
 	s.in.limit = srv.o.MaxMessage + headerSlack
 	codec := srv.codec
 	if at != nil {

@@ -8,18 +8,15 @@ import (
 // The write path. Whoever writes to the connection holds the pen; there is one for each session, and the mutex is never held
 // during a write except for what is said of shutting down in close.go.
 //
-//	free     nobody writes. If the session is corked the queue may hold gathered frames, otherwise it is empty.
+//	free     nobody writes, and the queue is empty.
 //	writing  a caller of Send, TryWrite, ... or the reading goroutine writes from its own stack, without blocking.
 //	draining the goroutine in drain waits for the peer. It exists only while the connection has no room.
 //
-// A sender that finds the pen free and no cork takes it and writes at once. One that finds it taken appends to the queue, under
+// A sender that finds the pen free takes it and writes at once. One that finds it taken appends to the queue, under
 // the policy when that is full, and returns; who holds the pen drains the queue before putting it down (settleLocked). When
 // the connection takes no more, the pen goes to a new drain goroutine.
 //
-// The cork: while the messages of one read are handled, frames are gathered in the queue although the pen is free, and leave in one
-// write when the last message has been handled, or when the queue is full. Frames of other goroutines gather with them, because
-// nobody can tell who called; so that a handler which takes its time holds nobody back, a cork that holds something is pulled by
-// the watch after one to two milliseconds (watch.go), and the rest of that read is handled without. TryWrite never gathers: it writes
+// While the messages of one read are handled frames do not go at once but are gathered: see gather.go. TryWrite never gathers: it writes
 // what is gathered and then its own frames, so that the order of bytes is the order of calls in every case.
 
 // pen says who may write.
@@ -40,6 +37,7 @@ const settleRounds = 16
 // session has ended for it), and those of the codec, which leave the session as it is.
 func (s *Session) Send(msg []byte) error {
 	s.mu.Lock()
+	g := s.gatherLocked(len(msg) + frameSlack)
 	if err := s.errLocked(); err != nil {
 		s.mu.Unlock()
 		return err
@@ -48,13 +46,18 @@ func (s *Session) Send(msg []byte) error {
 		s.mu.Unlock()
 		return ErrNoCodec
 	}
-	if s.pen == penFree && !s.corked && s.c.direct() {
+	if g != nil {
+		err := s.gatherMessageLocked(g, msg)
+		s.mu.Unlock()
+		return err
+	}
+	if s.pen == penFree && s.c.direct() {
 		b := s.srv.pools.batch()
 		out, err := s.codec.AppendEncode(b.scratch[:0], msg)
 		if err != nil {
 			s.mu.Unlock()
 			s.srv.pools.putBatch(b)
-			return fmt.Errorf("session: encode: %w", err)
+			return encodeError(err)
 		}
 		b.scratch = out[:0]
 		return s.writeNow(b, out, false)
@@ -68,22 +71,24 @@ func (s *Session) Send(msg []byte) error {
 		out, err := s.codec.AppendEncode(nil, msg)
 		if err != nil {
 			s.mu.Unlock()
-			return fmt.Errorf("session: encode: %w", err)
+			return encodeError(err)
 		}
 		return s.wait(frame{b: out})
 	}
 	q := s.queueLocked()
-	out, err := s.codec.AppendEncode(q.space(len(msg)+16, &s.srv.pools.chunk), msg)
+	out, err := s.codec.AppendEncode(q.space(len(msg)+frameSlack, &s.srv.pools.chunk), msg)
 	if err == nil {
 		q.addOwned(out, s.now(), false)
 	}
 	s.queuedLocked()
 	s.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("session: encode: %w", err)
+		return encodeError(err)
 	}
 	return nil
 }
+
+func encodeError(err error) error { return fmt.Errorf("session: encode: %w", err) }
 
 // Write writes a frame that is already encoded. In all else it is [Session.Send].
 func (s *Session) Write(frame []byte) error { return s.writeFrame(frame, false) }
@@ -94,6 +99,11 @@ func (s *Session) WriteShared(frame []byte) error { return s.writeFrame(frame, t
 
 func (s *Session) writeFrame(p []byte, shared bool) error {
 	s.mu.Lock()
+	g := s.gatherLocked(len(p))
+	if g != nil && shared && len(p) >= gatherWhole && s.c.direct() {
+		s.pourLocked()
+		g = nil
+	}
 	if err := s.errLocked(); err != nil {
 		s.mu.Unlock()
 		return err
@@ -102,7 +112,12 @@ func (s *Session) writeFrame(p []byte, shared bool) error {
 		s.mu.Unlock()
 		return nil
 	}
-	if s.pen == penFree && !s.corked && s.c.direct() {
+	if g != nil {
+		g.gatherFrame(p, false)
+		s.mu.Unlock()
+		return nil
+	}
+	if s.pen == penFree && s.c.direct() {
 		return s.writeNow(s.srv.pools.batch(), p, shared)
 	}
 	admitted, err := s.admitLocked(len(p), s.o.Policy)
@@ -141,10 +156,14 @@ func (s *Session) writeNow(b *batch, p []byte, shared bool) error {
 		p = p[n:]
 	}
 	if ok && len(p) > 0 {
+		f := frame{b: p, at: s.now(), kept: true}
 		if !shared {
-			p = bytes.Clone(p)
+			f.b, f.from = s.srv.pools.copyOf(p)
 		}
-		s.queueLocked().addTail(p, s.now())
+		if f.from != nil {
+			f.from.refs = 1
+		}
+		s.queueLocked().addTail(f)
 	}
 	s.srv.pools.putBatch(b)
 	s.settleLocked(room)
@@ -182,6 +201,9 @@ func (s *Session) offerLocked(b *batch) (n int, room, ok bool) {
 func (s *Session) TryWrite(frames [][]byte) (taken int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.pen == penFree {
+		s.pourLocked()
+	}
 	if err := s.errLocked(); err != nil {
 		return 0, err
 	}
@@ -235,7 +257,7 @@ func (s *Session) takenLocked(frames [][]byte, n, waiting int) (taken int) {
 		f := frames[taken]
 		taken++
 		if n < len(f) {
-			s.queueLocked().addTail(f[n:], s.now())
+			s.queueLocked().addTail(frame{b: f[n:], at: s.now(), kept: true})
 			break
 		}
 		n -= len(f)
@@ -341,16 +363,10 @@ func (s *Session) putDownLocked() {
 
 // queuedLocked is called after a frame was added to the queue by somebody without the pen.
 func (s *Session) queuedLocked() {
-	switch {
-	case s.pen != penFree || s.q == nil || s.q.len() == 0:
-	case s.corked && s.q.bytes < gatherBytes && s.watchLocked():
-	default:
+	if s.pen == penFree && s.q != nil && s.q.len() > 0 {
 		s.settleLocked(true)
 	}
 }
-
-// gatherBytes is how much a cork holds.
-const gatherBytes = 64 << 10
 
 // now is the time that frames in the queue carry. Nobody asks without a bound on age.
 func (s *Session) now() int64 {

@@ -1,0 +1,205 @@
+package session
+
+// The cork: while the messages of one read are handled, frames are gathered in one piece of memory although the pen is free, and
+// leave in one write when the last message has been handled, or when there are many. Frames of other goroutines gather with them,
+// because nobody can tell who called; so that a handler which takes its time holds nobody back, a cork that holds something is
+// pulled by the watch after one to two milliseconds, and the rest of that read is handled without.
+//
+// What is gathered lies in the scratch of a batch: the driver's on a loop, else one of the pool. Only who has the pen touches it when
+// the mutex is not held. If the connection does not take all of it the rest becomes frames in the queue, as if it had been there.
+
+const (
+	gatherBytes = 64 << 10 // what is gathered at most, but for the last frame
+	gatherWhole = 8 << 10  // a shared frame of that size is better written as it is
+	frameSlack  = 16       // what encoding is thought to add
+)
+
+// gatherLocked returns where to gather a frame of about size bytes, or nil when frames are not gathered. It may write what is there
+// already, and let go of the mutex for that.
+func (s *Session) gatherLocked(size int) *batch {
+	if !s.corked || s.pen != penFree {
+		return nil
+	}
+	if g := s.gathered; g != nil {
+		if len(g.scratch) == 0 || len(g.scratch)+size <= s.o.gather && len(g.ends) < s.o.bounds.frames {
+			return g
+		}
+		s.pourLocked()
+		if !s.corked || s.pen != penFree {
+			return nil
+		}
+	}
+	if s.gathered == nil {
+		if !s.watchLocked() {
+			return nil
+		}
+		s.gathered = s.srv.pools.batch()
+	}
+	return s.gathered
+}
+
+// gatherFrame adds a frame to what is gathered.
+func (b *batch) gatherFrame(p []byte, kept bool) {
+	b.scratch = append(b.scratch, p...)
+	b.gatheredFrame(kept)
+}
+
+// gatheredFrame notes that what has come behind the last frame in scratch is another.
+func (b *batch) gatheredFrame(kept bool) {
+	end := len(b.scratch) << 1
+	if kept {
+		end |= 1
+	}
+	b.ends = append(b.ends, end)
+}
+
+// gatherMessageLocked encodes msg into g.
+func (s *Session) gatherMessageLocked(g *batch, msg []byte) error {
+	out, err := s.codec.AppendEncode(g.scratch, msg)
+	if err != nil {
+		return encodeError(err)
+	}
+	g.scratch = out
+	g.gatheredFrame(false)
+	return nil
+}
+
+// pourLocked writes what is gathered; the pen is free.
+func (s *Session) pourLocked() {
+	g := s.gathered
+	if g == nil || len(g.scratch) == 0 {
+		return
+	}
+	switch {
+	case s.phase.Load() == phaseClosed:
+		s.lost += len(g.scratch)
+		g.forget()
+		return
+	case !s.c.direct():
+		s.spillLocked(0)
+		s.startDrainLocked()
+		return
+	}
+	sent, room, ok := 0, true, true
+	for room && ok && sent < len(g.scratch) {
+		g.add(g.scratch[sent:])
+		var n int
+		n, room, ok = s.offerLocked(g)
+		g.clear()
+		sent += n
+	}
+	if ok {
+		s.spillLocked(sent)
+	} else {
+		s.lost += len(g.scratch) - sent
+		g.forget()
+	}
+	if !s.corked { // it was pulled meanwhile
+		s.gathered = nil
+		s.srv.pools.putBatch(g)
+	}
+	s.settleLocked(room)
+}
+
+// spillLocked moves what is gathered, but for the first bytes, which have been sent, to the front of the queue.
+func (s *Session) spillLocked(sent int) {
+	g := s.gathered
+	if g == nil {
+		return
+	}
+	if sent < len(g.scratch) {
+		own, from := s.srv.pools.copyOf(g.scratch[sent:])
+		start, started := 0, false
+		frames := make([]frame, 0, len(g.ends))
+		for _, e := range g.ends {
+			end := e >> 1
+			if end > sent {
+				started = started || start < sent
+				first := max(start, sent)
+				frames = append(frames, frame{b: own[first-sent : end-sent], from: from, at: s.now(), kept: e&1 == 1})
+			}
+			start = end
+		}
+		if from != nil {
+			from.refs = len(frames)
+		}
+		s.queueLocked().addFront(frames, started)
+	}
+	g.forget()
+}
+
+// forget empties what is gathered.
+func (b *batch) forget() { b.scratch, b.ends = b.scratch[:0], b.ends[:0] }
+
+// cork begins to gather what is sent: the messages of one read are being handled.
+func (s *Session) cork() {
+	s.mu.Lock()
+	s.corkLocked(nil)
+	s.mu.Unlock()
+}
+
+// corkLocked is cork, with a batch to gather in, if the caller has one to lend.
+func (s *Session) corkLocked(g *batch) {
+	s.corked, s.overdue = true, false
+	if s.gathered == nil {
+		s.gathered = g
+	}
+}
+
+// uncork ends it, and writes what was gathered.
+func (s *Session) uncork() {
+	s.mu.Lock()
+	if g := s.uncorkLocked(); g != nil {
+		s.srv.pools.putBatch(g)
+	}
+	s.mu.Unlock()
+}
+
+// uncorkLocked returns the batch that is not needed any more, if there is one: not while somebody else is writing from it.
+func (s *Session) uncorkLocked() *batch {
+	s.corked = false
+	if s.slot != 0 {
+		s.srv.watch.leave(int(s.slot) - 1)
+		s.slot = 0
+	}
+	if s.pen != penFree && s.gathered != nil && len(s.gathered.scratch) > 0 {
+		return nil
+	}
+	g := s.gathered
+	if g != nil && len(g.scratch) > 0 {
+		s.corked = true // so that the batch stays
+		s.pourLocked()
+		s.corked = false
+		if s.gathered != g { // pulled meanwhile, and given back
+			return nil
+		}
+	}
+	s.gathered = nil
+	return g
+}
+
+// watchLocked makes sure that the watch knows of the cork, which is about to hold something. If it has no place, the cork is
+// drawn.
+func (s *Session) watchLocked() bool {
+	if s.slot == 0 && !s.seat.inline { // the watch looks at loops anyhow
+		s.slot = uint8(s.srv.watch.enter(s) + 1)
+		s.corked = s.slot != 0
+	}
+	return s.corked
+}
+
+// watched is called by the watch.
+func (s *Session) watched() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slot == 0 || s.pen != penFree || s.gathered == nil || len(s.gathered.scratch) == 0 {
+		return
+	}
+	if !s.overdue {
+		s.overdue = true
+		return
+	}
+	if g := s.uncorkLocked(); g != nil {
+		s.srv.pools.putBatch(g)
+	}
+}
