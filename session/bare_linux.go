@@ -29,9 +29,11 @@ type seat struct {
 
 	// Guarded by the session's mutex.
 	fd      int    // −1 when it is closed
+	watched bool   // it is in the interest list
 	mask    uint32 // what is watched for; 0 is nothing, because a one-shot interest has fired
 	away    bool   // somebody else than the driver has the turn
 	inline  bool   // the driver has the turn
+	owed    bool   // Tick is to be called in the next turn
 	deaf    bool   // nothing will be read any more
 	slow    bool   // turns are given to goroutines
 	quick   uint8  // turns in a row that did not need one
@@ -59,17 +61,17 @@ func (b *bare) start() {
 	if s.phase.Load() == phaseClosed { // the server was closed; it has posted
 		return
 	}
-	s.startClocksLocked()
 	if s.h.Open == nil && len(s.in.unread()) == 0 { // nothing to do before bytes come
 		s.opened = true
 		s.srv.shard(s).opened.Add(1)
 	}
+	s.startClocksLocked()
 	mask := s.maskLocked()
 	if err := s.seat.loop.list.Add(s.seat.fd, mask, s.watchData()); err != nil {
 		s.failLocked(ByError, err)
 		return
 	}
-	s.seat.mask = mask
+	s.seat.mask, s.seat.watched = mask, true
 }
 
 func (s *Session) watchData() uint64 {
@@ -164,7 +166,7 @@ func (s *Session) maskLocked() uint32 {
 
 // watchForLocked tells the kernel what the session is to be watched for, if that has changed.
 func (s *Session) watchForLocked() {
-	if s.seat.fd < 0 {
+	if s.seat.fd < 0 || !s.seat.watched {
 		return
 	}
 	mask := s.maskLocked()
@@ -192,7 +194,9 @@ func (d *driver) serve(s *Session, what uint32) {
 	if s.seat.mask&epoll.OneShot != 0 && what&(jobPosted|jobLate) == 0 {
 		s.seat.mask = 0
 	}
-	tick := what&jobLate != 0 && s.beLateLocked()
+	if what&jobLate != 0 && s.beLateLocked() {
+		s.seat.owed = true
+	}
 	if s.pen == penDraining && (what&(epoll.Out|epoll.Err|epoll.Hup) != 0 || s.phase.Load() == phaseClosed) {
 		s.flushLocked()
 	}
@@ -201,7 +205,8 @@ func (d *driver) serve(s *Session, what uint32) {
 		s.mu.Unlock()
 		return
 	}
-	t := turn{tick: tick, open: !s.opened, read: what&(epoll.In|epoll.Err|epoll.Hup) != 0 && !s.seat.deaf}
+	t := turn{tick: s.seat.owed, open: !s.opened, read: what&(epoll.In|epoll.Err|epoll.Hup) != 0 && !s.seat.deaf}
+	s.seat.owed = false
 	if t != (turn{}) && s.phase.Load() != phaseClosed {
 		if s.slowLocked() {
 			s.seat.away = true

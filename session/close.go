@@ -108,6 +108,7 @@ func (s *Session) concludeLocked() {
 		s.gathered = nil
 		s.srv.pools.putBatch(g)
 	}
+	s.corked = false
 	s.info.Undelivered = s.lost
 	if s.q != nil {
 		s.info.Undelivered += s.srv.pools.putQueue(s.q)
@@ -120,11 +121,11 @@ func (s *Session) concludeLocked() {
 	info := *s.info
 	s.mu.Unlock()
 	s.in.drop()
+	defer s.done.Done() // also when Close of the handler ends the goroutine
+	defer s.srv.leave(s)
 	if s.opened && s.h.Close != nil {
 		s.guard("close", func() { s.h.Close(s, &info) })
 	}
-	s.srv.leave(s)
-	s.done.Done()
 }
 
 // guard calls a function of the handler and reports whether it returned. A panic ends the session.

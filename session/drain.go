@@ -40,9 +40,14 @@ func (s *Session) notify() {
 		if s.h.Writable == nil {
 			continue
 		}
-		s.mu.Unlock()
-		s.guard("writable", func() { s.h.Writable(s) })
-		s.mu.Lock()
+		s.writableLocked()
 	}
 	s.notifying = false
+}
+
+// writableLocked calls Writable without mu. It holds it again also when Writable has ended the goroutine.
+func (s *Session) writableLocked() {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	s.guard("writable", func() { s.h.Writable(s) })
 }

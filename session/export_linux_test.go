@@ -30,3 +30,17 @@ func SocketOptions(t testing.TB, s *Session) (noDelay bool, lowat int) {
 	}
 	return n != 0, lowat
 }
+
+// ServeLate is ServeConn with something that happens when the session can be found already, but has not begun.
+func ServeLate(srv *Server, conn net.Conn, before func(*Session)) *Session {
+	s := newSession(srv, nil)
+	if !srv.loops.seat(s, conn) {
+		panic("session: it has no seat")
+	}
+	if err := srv.enter(s); err != nil {
+		panic(err)
+	}
+	before(s)
+	s.c.start()
+	return s
+}

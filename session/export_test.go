@@ -273,3 +273,13 @@ func (s *Session) Finishing() bool {
 	defer s.mu.Unlock()
 	return s.phase.Load() == phaseClosed && !s.quietLocked()
 }
+
+// Watched returns how many sessions have announced themselves to the watch.
+func Watched(srv *Server) (n int) {
+	for i := range srv.watch.slots {
+		if srv.watch.slots[i].Load() != nil {
+			n++
+		}
+	}
+	return n
+}

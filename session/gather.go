@@ -55,9 +55,9 @@ func (b *batch) gatheredFrame(kept bool) {
 
 // gatherMessageLocked encodes msg into g.
 func (s *Session) gatherMessageLocked(g *batch, msg []byte) error {
-	out, err := s.codec.AppendEncode(g.scratch, msg)
+	out, err := s.encodeLocked(g.scratch, msg)
 	if err != nil {
-		return encodeError(err)
+		return err
 	}
 	g.scratch = out
 	g.gatheredFrame(false)

@@ -262,6 +262,9 @@ func (s *Session) comeBack() {
 		return
 	}
 	s.armLocked()
+	if s.seat.owed {
+		s.seat.loop.post(s)
+	}
 	s.turnedLocked()
 }
 

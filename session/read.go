@@ -10,7 +10,7 @@ import (
 func (s *Session) startClocksLocked() {
 	now := s.srv.clock()
 	s.lastRead.Store(now)
-	if s.handshake = s.handshake && s.o.HandshakeTimeout > 0; s.handshake {
+	if s.handshake = s.handshake && s.o.HandshakeTimeout > 0; s.handshake && s.phase.Load() == phaseOpen {
 		s.endBy = now + int64(s.o.HandshakeTimeout)
 	}
 	if s.o.TickInterval > 0 {

@@ -74,7 +74,10 @@ func (srv *Server) ServeConn(conn net.Conn, at *Attach) (*Session, error) {
 		return nil, fmt.Errorf("session: initial bytes: %w", ErrTooLarge)
 	}
 	setTCP(conn, &srv.o.Options)
-	return s, srv.run(s, conn)
+	if err := srv.run(s, conn); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // run gives s a connection and begins it.
@@ -144,8 +147,8 @@ func (srv *Server) Close() error {
 // ended waits for goroutines that are no session's.
 func (srv *Server) ended() {
 	srv.arrivals.Wait()
+	srv.loops.wait() // drivers start the watch
 	srv.watch.wg.Wait()
-	srv.loops.wait()
 }
 
 // Shutdown stops listening, calls Drain of the handler for every session, and waits until all sessions have ended. When ctx is

@@ -53,11 +53,11 @@ func (s *Session) Send(msg []byte) error {
 	}
 	if s.pen == penFree && s.c.direct() {
 		b := s.srv.pools.batch()
-		out, err := s.codec.AppendEncode(b.scratch[:0], msg)
+		out, err := s.encodeLocked(b.scratch[:0], msg)
 		if err != nil {
 			s.mu.Unlock()
 			s.srv.pools.putBatch(b)
-			return encodeError(err)
+			return err
 		}
 		b.scratch = out[:0]
 		return s.writeNow(b, out, false)
@@ -68,27 +68,38 @@ func (s *Session) Send(msg []byte) error {
 		return err
 	}
 	if !admitted {
-		out, err := s.codec.AppendEncode(nil, msg)
+		out, err := s.encodeLocked(nil, msg)
 		if err != nil {
 			s.mu.Unlock()
-			return encodeError(err)
+			return err
 		}
 		return s.wait(frame{b: out})
 	}
 	q := s.queueLocked()
-	out, err := s.codec.AppendEncode(q.space(len(msg)+frameSlack, &s.srv.pools.chunk), msg)
+	out, err := s.encodeLocked(q.space(len(msg)+frameSlack, &s.srv.pools.chunk), msg)
 	if err == nil {
 		q.addOwned(out, s.now(), false)
 	}
 	s.queuedLocked()
 	s.mu.Unlock()
-	if err != nil {
-		return encodeError(err)
-	}
-	return nil
+	return err
 }
 
-func encodeError(err error) error { return fmt.Errorf("session: encode: %w", err) }
+// encodeLocked calls the codec. If that panics or ends the goroutine, mu is not held any more.
+func (s *Session) encodeLocked(dst, msg []byte) (out []byte, err error) {
+	done := false
+	defer func() {
+		if !done {
+			s.mu.Unlock()
+		}
+	}()
+	out, err = s.codec.AppendEncode(dst, msg)
+	done = true
+	if err != nil {
+		err = fmt.Errorf("session: encode: %w", err)
+	}
+	return out, err
+}
 
 // Write writes a frame that is already encoded. In all else it is [Session.Send].
 func (s *Session) Write(frame []byte) error { return s.writeFrame(frame, false) }
@@ -230,12 +241,9 @@ func (s *Session) TryWrite(frames [][]byte) (taken int, err error) {
 			break
 		}
 		var n int
-		var ok bool
-		if n, room, ok = s.offerLocked(b); !ok {
-			break
-		}
+		n, room, _ = s.offerLocked(b)
 		b.clear()
-		taken += s.takenLocked(frames[taken:], n, waiting)
+		taken += s.takenLocked(frames[taken:], n, waiting) // also when the session has ended meanwhile
 	}
 	s.srv.pools.putBatch(b)
 	s.refusedLocked(len(frames) - taken)
