@@ -62,7 +62,7 @@ func (b *bare) start() {
 		return
 	}
 	if s.h.Open == nil && len(s.in.unread()) == 0 { // nothing to do before bytes come
-		s.opened = true
+		s.opened, s.ready = true, true
 		s.srv.shard(s).opened.Add(1)
 	}
 	s.startClocksLocked()

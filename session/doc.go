@@ -14,7 +14,7 @@
 //	   refused by a limit, or a failed handshake: no function is called
 //	                               └─ an error refuses the connection: no Message, but Close
 //
-// Three laws hold, whatever ends the session and when. Open is called at most once, and first. Close is called exactly once if Open
+// Three laws hold, whatever ends the session and when. Open is called at most once, and first: nothing else before it returned. Close is called exactly once if Open
 // was, and last: no Message and no Writable after it. [Session.Close] and [Server.Close] wait for all that, except when they are
 // called from a handler.
 //

@@ -37,17 +37,36 @@ func (s *Session) notify() {
 	defer s.mu.Unlock()
 	for s.want && s.pen == penFree && s.phase.Load() == phaseOpen {
 		s.want = false
-		if s.h.Writable == nil {
+		writable := s.h.Writable
+		if writable == nil {
 			continue
 		}
-		s.writableLocked()
+		s.writableLocked(writable)
 	}
 	s.notifying = false
 }
 
 // writableLocked calls Writable without mu. It holds it again also when Writable has ended the goroutine.
-func (s *Session) writableLocked() {
+func (s *Session) writableLocked(writable func(*Session)) {
 	s.mu.Unlock()
 	defer s.mu.Lock()
-	s.guard("writable", func() { s.h.Writable(s) })
+	s.guard("writable", func() { writable(s) })
+}
+
+// notifyLocked calls Writable, on a goroutine of its own, if it is owed and Open has returned.
+func (s *Session) notifyLocked() {
+	if s.want && s.ready && !s.notifying {
+		s.notifying = true
+		s.helpLocked(s.notify)
+	}
+}
+
+// drainOnce calls Drain.
+func (s *Session) drainOnce() {
+	s.mu.Lock()
+	drain := s.h.Drain
+	s.mu.Unlock()
+	if drain != nil {
+		s.guard("drain", func() { drain(s) })
+	}
 }

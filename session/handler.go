@@ -30,8 +30,8 @@ type Replier interface {
 	AppendReplies(dst []byte) []byte
 }
 
-// Handler is what a server calls. Any function may be nil. For one session, Open, Message and Close are called by one goroutine,
-// one after the other: Open at most once and first, Close exactly once if Open was called, and last. A panic in a function is
+// Handler is what a server calls. Any function may be nil. For one session, Open, Message, Tick and Close are called one after the
+// other: Open at most once and first, Close exactly once if Open was called, and last. None of the others begins before Open returned. A panic in a function is
 // reported to Options.Logger, counted, and ends that session only.
 //
 // All functions may call any method of the session. One that blocks holds up its own session and no other.
@@ -48,12 +48,13 @@ type Handler struct {
 	Tick func(*Session)
 
 	// Writable is called when there is room again after TryWrite took fewer frames than it was offered: once for any number
-	// of such calls before it. It runs on a goroutine of its own, so possibly during Open or Message, but never twice at a time.
+	// of such calls before it. It runs on a goroutine of its own, so possibly during Message, but never twice at a time.
 	// It is not called any more when the session is ending.
 	Writable func(*Session)
 
 	// Drain is called for every session when the server begins to shut down. It should say goodbye with [Session.End], now
-	// or soon, and runs on the goroutine that called Shutdown, so possibly during any other function, even before Open.
+	// or soon, and runs on the goroutine that called Shutdown, so possibly during Message or even Close; for a session that is not open
+	// yet, right after Open.
 	Drain func(*Session)
 
 	// Close is called when the session has ended and none of its other functions is running. Nothing can be sent any more.

@@ -35,7 +35,8 @@ type Policy uint8
 const (
 	// Wait blocks the caller until there is room, for at most WriteTimeout; then the session ends with ErrTimeout. When the
 	// caller is the session's own handler, the session stops reading meanwhile, and the peer feels it.
-	Wait Policy = iota
+	// It is the default.
+	Wait Policy = iota + 1
 	// Refuse returns ErrQueueFull.
 	Refuse
 	// DropOldest makes room by dropping whole frames of which nothing was written yet, oldest first. It must not be used with
@@ -151,6 +152,9 @@ func (o *Options) withDefaults() Options {
 	c.QueueBytes = size(c.QueueBytes, 64<<10, 64<<10)
 	c.QueueFrames = size(c.QueueFrames, 1024, 1024)
 	c.QueueAge = max(c.QueueAge, 0)
+	if c.Policy == 0 {
+		c.Policy = Wait
+	}
 	c.WriteTimeout = duration(c.WriteTimeout, 10*time.Second)
 	c.HandshakeTimeout = duration(c.HandshakeTimeout, 10*time.Second)
 	c.IdleTimeout = max(c.IdleTimeout, 0)

@@ -49,9 +49,9 @@ func (s *Session) wait(f frame) error {
 	w := &waiter{f: f, result: make(chan error, 1)}
 	s.waiters = append(s.waiters, w)
 	s.c.yieldLocked()
+	limit := s.o.WriteTimeout
 	s.mu.Unlock()
 
-	limit := s.o.WriteTimeout
 	if limit == 0 {
 		return <-w.result
 	}

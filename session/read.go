@@ -75,8 +75,8 @@ func (s *Session) lateLocked() (tick bool) {
 
 // tick calls Tick.
 func (s *Session) tick() {
-	if s.phase.Load() == phaseOpen {
-		s.guard("tick", func() { s.h.Tick(s) })
+	if tick := s.h.Tick; tick != nil && s.phase.Load() == phaseOpen {
+		s.guard("tick", func() { tick(s) })
 	}
 }
 
@@ -89,14 +89,12 @@ func (s *Session) open() bool {
 	}
 	s.mu.Unlock()
 	s.srv.shard(s).opened.Add(1)
-	if s.h.Open == nil {
-		return true
-	}
 	var err error
-	if !s.guard("open", func() { err = s.h.Open(s) }) {
+	if open := s.h.Open; open != nil && !s.guard("open", func() { err = open(s) }) {
 		return false
 	}
 	if err == nil {
+		s.hasOpened()
 		return true
 	}
 	s.srv.shard(s).refused.Add(1)
@@ -104,6 +102,20 @@ func (s *Session) open() bool {
 	s.endLocked(&CloseInfo{By: ByRefusal, Err: err}, nil, false)
 	s.mu.Unlock()
 	return false
+}
+
+// hasOpened is called when Open has returned: what had to wait for that is done.
+func (s *Session) hasOpened() {
+	s.mu.Lock()
+	s.ready = true
+	drain := s.goodbye && s.phase.Load() == phaseOpen
+	if s.pen == penFree && s.phase.Load() == phaseOpen {
+		s.notifyLocked()
+	}
+	s.mu.Unlock()
+	if drain {
+		s.drainOnce()
+	}
 }
 
 // receive handles all complete messages after n bytes have arrived, and reports whether to go on reading. The session is corked.

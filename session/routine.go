@@ -192,9 +192,6 @@ func (s *Session) drain() {
 	b := s.srv.pools.batch()
 	defer s.srv.pools.putBatch(b)
 	for first := true; s.lendDrain(b, first); first = false {
-		if t := s.o.WriteTimeout; t > 0 {
-			_ = s.conn.SetWriteDeadline(time.Now().Add(t))
-		}
 		n, err := s.io.push(b)
 		s.srv.shard(s).bytesOut.Add(uint64(n))
 		s.pushed(n, err)
@@ -208,6 +205,9 @@ func (s *Session) lendDrain(b *batch, first bool) bool {
 	defer s.mu.Unlock()
 	b.clear()
 	if s.phase.Load() != phaseClosed && (s.lendLocked(b) > 0 || first) {
+		if t := s.o.WriteTimeout; t > 0 {
+			_ = s.conn.SetWriteDeadline(time.Now().Add(t))
+		}
 		return true
 	}
 	s.putDownLocked()

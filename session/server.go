@@ -33,6 +33,7 @@ type Server struct {
 	first     *Session
 	count     int
 	lastID    uint64
+	limits    map[Limits]*settings
 	addresses map[netip.Addr]int // only with a bound on sessions per address
 	empty     chan struct{}      // closed when closing and no session is left
 }
@@ -58,6 +59,7 @@ func NewServer(codec Codec, h *Handler, o *Options) *Server {
 type Attach struct {
 	Codec   Codec    // the session's own codec
 	Handler *Handler // the session's own handler; must not be changed afterwards
+	Limits  Limits   // the session's own limits
 	Initial []byte   // bytes of the peer that were read already; copied
 	Value   any      // what Session.Value returns from the start
 }
@@ -156,8 +158,12 @@ func (srv *Server) ended() {
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.stopAccepting()
 	for s := range srv.Sessions() {
-		if s.h.Drain != nil {
-			s.guard("drain", func() { s.h.Drain(s) })
+		s.mu.Lock()
+		ready := s.ready
+		s.goodbye = !ready
+		s.mu.Unlock()
+		if ready {
+			s.drainOnce()
 		}
 	}
 	if inHandler() {

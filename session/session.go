@@ -18,8 +18,8 @@ type Session struct {
 	srv *Server
 	c   carrier
 
-	proxy *transport.ProxyHeader
-	// Set in Open at the latest, by who has the turn, under mu.
+	proxy *transport.ProxyHeader // or nil
+	// Written by who has the turn, under mu.
 	h *Handler
 	o *settings
 
@@ -58,6 +58,8 @@ type Session struct {
 	notifying bool   // a goroutine is in notify
 	handshake bool   // the codec has not used anything yet
 	opened    bool   // Open was called; written only by who has the turn
+	ready     bool   // Open has returned
+	goodbye   bool   // Drain is owed when it has
 	linger    bool   // an ending session half-closes and waits for the peer
 	half      bool   // it has done so
 	waiters   []*waiter
@@ -81,7 +83,10 @@ const (
 func newSession(srv *Server, at *Attach) *Session {
 	s := &Session{srv: srv, h: srv.handler, o: &srv.o, handshake: at == nil}
 	s.in.pool, s.in.aside = &srv.pools.read, srv.pools
-	s.in.limit = srv.o.MaxMessage + headerSlack
+	if at != nil {
+		s.o = srv.limited(at.Limits)
+	}
+	s.in.limit = s.o.MaxMessage + headerSlack
 	codec := srv.codec
 	if at != nil {
 		if at.Handler != nil {
@@ -121,7 +126,7 @@ func (s *Session) Conn() net.Conn { return s.c.net() }
 // headers; otherwise nil. It must not be changed.
 func (s *Session) ProxyHeader() *transport.ProxyHeader { return s.proxy }
 
-// SetCodec changes the codec for everything that comes after. It may be called from Open and Message only; the message that is
+// SetCodec changes the codec for everything that comes after. It may be called from Open, Message and Tick only; the message that is
 // being handled stays valid as if the old codec were still there.
 func (s *Session) SetCodec(c Codec) {
 	s.mu.Lock()

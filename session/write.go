@@ -363,10 +363,7 @@ func (s *Session) putDownLocked() {
 		s.writtenOutLocked()
 		return
 	}
-	if s.want && !s.notifying {
-		s.notifying = true
-		s.helpLocked(s.notify)
-	}
+	s.notifyLocked()
 }
 
 // queuedLocked is called after a frame was added to the queue by somebody without the pen.

@@ -1,0 +1,22 @@
+package session
+
+// More doors for tests.
+
+// Settings returns what a session of srv has with l.
+func Settings(srv *Server, l Limits) Options { return srv.limited(l).Options }
+
+// SameSettings reports whether sessions with a share their settings with those with b.
+func SameSettings(srv *Server, a, b Limits) bool { return srv.limited(a) == srv.limited(b) }
+
+// OwesDrain reports whether a session of srv is to be drained when its Open has returned.
+func OwesDrain(srv *Server) bool {
+	for s := range srv.Sessions() {
+		s.mu.Lock()
+		owes := s.goodbye
+		s.mu.Unlock()
+		if owes {
+			return true
+		}
+	}
+	return false
+}
