@@ -41,7 +41,7 @@ func (srv *Server) Serve(ln net.Listener) error {
 
 	l, set := own.(*transport.Listener)
 	if set {
-		if accept := srv.loops.acceptBare(srv, l, own == ln); accept != nil {
+		if accept := srv.loops.acceptBare(srv, l); accept != nil {
 			return srv.acceptAll(accept)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // acceptBare returns what accepts one connection of ln as a descriptor and begins its session, or nil when the engine or the listener
-// is for connections of package net. With set the sockets have the options already.
-func (ls *loops) acceptBare(srv *Server, ln *transport.Listener, set bool) func() error {
+// is for connections of package net.
+func (ls *loops) acceptBare(srv *Server, ln *transport.Listener) func() error {
 	if srv.o.Engine == EngineGoroutine || !ln.Plain() || len(ls.get(srv)) == 0 {
 		return nil
 	}
@@ -18,9 +18,6 @@ func (ls *loops) acceptBare(srv *Server, ln *transport.Listener, set bool) func(
 		d, err := ln.AcceptDescriptor()
 		if err != nil {
 			return err
-		}
-		if !set && !d.Unix {
-			setBare(d.FD, &srv.o.Options)
 		}
 		s := newSession(srv, nil)
 		ls.sit(s, d)

@@ -18,10 +18,10 @@ type seat struct {
 // loops are none here.
 type loops struct{}
 
-func (*loops) seat(*Session, net.Conn) bool                               { return false }
-func (*loops) name(*Session, net.Addr, net.Addr)                          {}
-func (*loops) acceptBare(*Server, *transport.Listener, bool) func() error { return nil }
-func (*loops) look() bool                                                 { return false }
-func (*loops) busy() bool                                                 { return false }
-func (*loops) stop()                                                      {}
-func (*loops) wait()                                                      {}
+func (*loops) seat(*Session, net.Conn) bool                         { return false }
+func (*loops) name(*Session, net.Addr, net.Addr)                    {}
+func (*loops) acceptBare(*Server, *transport.Listener) func() error { return nil }
+func (*loops) look() bool                                           { return false }
+func (*loops) busy() bool                                           { return false }
+func (*loops) stop()                                                {}
+func (*loops) wait()                                                {}
