@@ -44,9 +44,9 @@ type carrier interface {
 // stream is a connection for the engine with goroutines. Two exist. raw (Linux, plain TCP and Unix sockets) reads and writes the
 // descriptor without blocking and waits in the runtime's poller. plain takes any net.Conn, which has no write that does not block.
 type stream interface {
-	// read waits until bytes have arrived, puts them into in, and returns how many. While it waits it holds no more memory than
-	// in.rest leaves.
-	read(in *inbound) (int, error)
+	// each puts what arrives into in, and calls got with the number of bytes each time, until got returns false, which is no
+	// error, or reading fails. While it waits it holds no more memory than in.rest leaves.
+	each(in *inbound, got func(n int) bool) error
 	// direct, offer and closeWrite are those of the carrier.
 	direct() bool
 	offer(b *batch) (int, error)
@@ -54,7 +54,7 @@ type stream interface {
 	// push writes b, waiting until the connection has taken some of it or the write deadline has passed. With an empty b it only
 	// waits until there is room. Not more than one goroutine at a time may be in offer or push.
 	push(b *batch) (int, error)
-	// abort makes read and push return and tells the peer, without blocking. It returns what is left to do, which may
+	// abort makes each and push return and tells the peer, without blocking. It returns what is left to do, which may
 	// block, or nil.
 	abort() func()
 }
@@ -76,11 +76,18 @@ const plainWrite = 16 << 10
 // plain is the stream for any net.Conn: TLS, net.Pipe, wrapped connections.
 type plain struct{ conn net.Conn }
 
-func (c *plain) read(in *inbound) (int, error) {
-	in.keep(plainBuffer)
-	n, err := c.conn.Read(in.space())
-	in.arrived(n)
-	return n, err
+func (c *plain) each(in *inbound, got func(n int) bool) error {
+	for {
+		in.keep(plainBuffer)
+		n, err := c.conn.Read(in.space())
+		in.arrived(n)
+		if n > 0 && !got(n) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 func (c *plain) direct() bool { return false }

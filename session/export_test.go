@@ -261,10 +261,11 @@ type restingStream struct {
 	rested atomic.Bool
 }
 
-func (c *restingStream) read(in *inbound) (int, error) {
-	n, err := c.stream.read(in)
-	c.rested.Store(in.rested)
-	return n, err
+func (c *restingStream) each(in *inbound, got func(n int) bool) error {
+	return c.stream.each(in, func(n int) bool {
+		c.rested.Store(in.rested)
+		return got(n)
+	})
 }
 
 // Finishing reports whether the session is over but for a caller that is in the middle of a write.

@@ -40,7 +40,7 @@ type Handler struct {
 	// Open sent is written, the socket is closed, and Close is called with ByRefusal.
 	Open func(*Session) error
 
-	// Message is called with each message. The bytes are borrowed until it returns.
+	// Message is called with each message. The bytes are borrowed until it returns, and may be changed until then.
 	Message func(s *Session, msg []byte)
 
 	// Tick is called each Options.TickInterval, between messages, like Message. A call that is due while another function runs

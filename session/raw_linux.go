@@ -25,9 +25,9 @@ type raw struct {
 	rc    syscall.RawConn
 	ready func(fd uintptr) bool // onReadable, made once
 
-	// Owned by the goroutine in read.
+	// Owned by the goroutine in each.
 	in  *inbound
-	n   int
+	got func(n int) bool
 	err error
 }
 
@@ -60,30 +60,35 @@ func newRaw(conn net.Conn) stream {
 	return &c
 }
 
-func (c *raw) read(in *inbound) (int, error) {
-	c.in, c.n, c.err = in, 0, nil
+func (c *raw) each(in *inbound, got func(n int) bool) error {
+	c.in, c.got, c.err = in, got, nil
 	if err := c.rc.Read(c.ready); err != nil {
-		return 0, err
+		return err
 	}
-	in.arrived(c.n)
-	return c.n, c.err
+	return c.err
 }
 
-// onReadable reads once and reports whether read has a result.
+// onReadable reads, and hands on what it has read, until there is nothing more, and reports whether each is done. So the goroutine
+// stays inside one call of RawConn.Read, and what that costs is not paid for each message.
 func (c *raw) onReadable(fd uintptr) bool {
-	n, errno := transfer(syscall.SYS_RECVFROM, fd, c.in.space())
-	switch {
-	case errno == syscall.EAGAIN:
-		c.in.rest()
-		return false
-	case errno != 0:
-		c.err = os.NewSyscallError("read", errno)
-	case n == 0:
-		c.err = io.EOF
-	default:
-		c.n = n
+	for {
+		n, errno := transfer(syscall.SYS_RECVFROM, fd, c.in.space())
+		switch {
+		case errno == syscall.EAGAIN:
+			c.in.rest()
+			return false
+		case errno != 0:
+			c.err = os.NewSyscallError("read", errno)
+			return true
+		case n == 0:
+			c.err = io.EOF
+			return true
+		}
+		c.in.arrived(n)
+		if !c.got(n) {
+			return true
+		}
 	}
-	return true
 }
 
 // transfer receives into, or sends, one piece of memory, which is not empty. The calls for sockets are a little cheaper than

@@ -67,23 +67,39 @@ func (s *Session) run() {
 		return
 	}
 	for s.phase.Load() != phaseClosed {
-		s.in.rested = false
-		n, err := s.io.read(&s.in)
-		if n > 0 {
-			if s.o.IdleTimeout > 0 {
-				s.lastRead.Store(s.srv.clock())
-			}
-			if !s.receiveCorked(n) {
-				break
-			}
+		err := s.io.each(&s.in, s.got)
+		switch {
+		case err == nil && s.streak >= yieldAfter:
+			s.streak = 0
+			runtime.Gosched()
+		case err == nil || !s.readFailed(err):
+			s.waitWritten()
+			return
 		}
-		if err != nil && !s.readFailed(err) {
-			break
-		}
-		s.yield()
 	}
 	s.waitWritten()
 }
+
+// got is called when n bytes have arrived, and reports whether to go on reading.
+func (s *Session) got(n int) bool {
+	if s.o.IdleTimeout > 0 {
+		s.lastRead.Store(s.srv.clock())
+	}
+	if !s.receiveCorked(n) {
+		return false
+	}
+	if s.streak++; s.in.rested {
+		s.streak, s.in.rested = 0, false
+	}
+	if s.nextTick > 0 && s.srv.clock() >= s.nextTick {
+		s.streak = yieldAfter
+	}
+	return s.streak < yieldAfter && s.phase.Load() != phaseClosed
+}
+
+// yieldAfter is how many reads in a row may find bytes at once. Then others get a turn, and the clock is looked at: a peer that always
+// has more to say would otherwise keep the processor until it is preempted.
+const yieldAfter = 16
 
 // receiveCorked is receive with a cork around it.
 func (s *Session) receiveCorked(n int) bool {
@@ -91,19 +107,6 @@ func (s *Session) receiveCorked(n int) bool {
 	goOn := s.receive(n)
 	s.uncork()
 	return goOn
-}
-
-// yieldAfter is how many reads in a row may find bytes at once. Then others get a turn: a peer that always has more to say would
-// otherwise keep the processor until it is preempted.
-const yieldAfter = 16
-
-func (s *Session) yield() {
-	if s.in.rested {
-		s.streak = 0
-	} else if s.streak++; s.streak >= yieldAfter {
-		s.streak = 0
-		runtime.Gosched()
-	}
 }
 
 // greet does the TLS handshake, if there is one, so that Open can see its result, and starts the clocks.
