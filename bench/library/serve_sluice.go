@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/sluice-push/sluice/session"
@@ -35,13 +34,11 @@ func startSluice(o session.Options) starter {
 	return func(ln net.Listener, p protocol) (*served, error) {
 		// The default of 10 s is too short for those who count what thousands of silent sessions cost.
 		o.HandshakeTimeout = time.Minute
-		acks := sync.Pool{New: func() any { return new([ackSize]byte) }}
 		srv := session.NewServer(framing{p}, &session.Handler{Message: func(s *session.Session, frame []byte) {
-			ack := acks.Get().(*[ackSize]byte)
-			if err := s.Send(p.answer(frame, ack)); err != nil && !errors.Is(err, session.ErrClosed) {
+			// The answer takes the place of the request, which is this function's until it returns.
+			if err := s.Send(p.answer(frame, (*[ackSize]byte)(frame))); err != nil && !errors.Is(err, session.ErrClosed) {
 				s.Abort(err)
 			}
-			acks.Put(ack)
 		}}, &o)
 		done := make(chan error, 1)
 		go func() { done <- srv.Serve(ln) }()
