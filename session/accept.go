@@ -36,6 +36,7 @@ func (srv *Server) Serve(ln net.Listener) error {
 	defer func() {
 		srv.mu.Lock()
 		delete(srv.listeners, own)
+		srv.shed += shedBy(own)
 		srv.mu.Unlock()
 	}()
 
@@ -82,6 +83,9 @@ func (srv *Server) acceptAll(accept func() error) error {
 			return fmt.Errorf("session: accept: %w", err)
 		default:
 			srv.o.Logger.Warn("session: accepting failed, will try again", "error", err, "pause", pause)
+			if f := srv.observer.AcceptFailed; f != nil {
+				f(err)
+			}
 			timer := time.NewTimer(pause)
 			select {
 			case <-timer.C:
@@ -199,18 +203,4 @@ func (srv *Server) over(a *arrival) {
 	delete(srv.arriving, a)
 	srv.mu.Unlock()
 	srv.arrivals.Done()
-}
-
-// refused counts a connection that did not become a session.
-func (srv *Server) refused(remote net.Addr, err error) {
-	srv.counters[0].refused.Add(1)
-	srv.o.Logger.Debug("session: connection refused", "remote", addressText(remote), "error", err)
-}
-
-// addressText is an address for logs.
-func addressText(a net.Addr) string {
-	if a == nil {
-		return ""
-	}
-	return a.String()
 }

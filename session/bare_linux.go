@@ -61,9 +61,9 @@ func (b *bare) start() {
 	if s.phase.Load() == phaseClosed { // the server was closed; it has posted
 		return
 	}
-	if s.h.Open == nil && len(s.in.unread()) == 0 { // nothing to do before bytes come
+	if s.h.Open == nil && len(s.in.unread()) == 0 && s.srv.observer.Opened == nil { // nothing to do before bytes come
 		s.opened, s.ready = true, true
-		s.srv.shard(s).opened.Add(1)
+		s.opening()
 	}
 	s.startClocksLocked()
 	mask := s.maskLocked()
@@ -114,15 +114,14 @@ func (b *bare) changedLocked() {
 }
 
 // yieldLocked gives the loop up at once if this session's handler holds it: nobody needs to watch for it.
-func (b *bare) yieldLocked() {
+func (b *bare) yieldLocked() bool {
 	s := b.session()
 	if !s.seat.inline {
-		return
+		return false
 	}
 	d := s.seat.loop.driver.Load()
-	if stamp := d.stamp.Load(); stamp%2 == 1 && d.cur.Load() == s {
-		s.seat.loop.takeOverLocked(s, d, stamp)
-	}
+	stamp := d.stamp.Load()
+	return stamp%2 == 1 && d.cur.Load() == s && s.seat.loop.takeOverLocked(s, d, stamp)
 }
 
 // net makes a connection of a duplicate of the descriptor, when somebody asks for it.
@@ -212,6 +211,7 @@ func (d *driver) serve(s *Session, what uint32) {
 			s.seat.away = true
 			s.watchForLocked()
 			s.mu.Unlock()
+			s.srv.shard(s).moved.Add(1)
 			s.goAway(t)
 			return
 		}

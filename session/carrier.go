@@ -32,8 +32,9 @@ type carrier interface {
 	// changedLocked says that something has changed for which the end of a session may wait: the pen was put down, a helper
 	// ended, all is written, the phase is closed.
 	changedLocked()
-	// yieldLocked says that somebody is about to wait until this session's peer reads, perhaps the one who has the turn.
-	yieldLocked()
+	// yieldLocked says that somebody is about to wait until this session's peer reads, perhaps the one who has the turn. It reports
+	// whether that one has lost its loop.
+	yieldLocked() bool
 
 	// net returns the connection; nil when there is none any more.
 	net() net.Conn

@@ -123,7 +123,11 @@ func (s *Session) concludeLocked() {
 	s.in.drop()
 	defer s.done.Done() // also when Close of the handler ends the goroutine
 	defer s.srv.leave(s)
-	if s.opened && s.h.Close != nil {
+	if !s.opened {
+		return
+	}
+	defer s.closed(&info)
+	if s.h.Close != nil {
 		s.guard("close", func() { s.h.Close(s, &info) })
 	}
 }
@@ -145,6 +149,9 @@ func (s *Session) panicked(name string, v any) {
 	s.srv.shard(s).panics.Add(1)
 	s.srv.o.Logger.Error("session: handler panicked", "handler", name, "session", s.id, "remote", s.RemoteAddr().String(),
 		"panic", fmt.Sprint(v), "stack", string(err.Stack))
+	if f := s.srv.observer.Panicked; f != nil {
+		f(s, err)
+	}
 	s.fail(ByPanic, err)
 }
 

@@ -22,10 +22,8 @@ func (srv *Server) enter(s *Session) error {
 	s.id = srv.lastID
 	switch {
 	case srv.count >= srv.o.MaxSessions:
-		srv.refuse(s)
 		return fmt.Errorf("%w: %d", ErrLimit, srv.count)
 	case from.IsValid() && srv.addresses[from] >= limit:
-		srv.refuse(s)
 		return fmt.Errorf("%w: %d from %v", ErrLimit, limit, from)
 	}
 	if from.IsValid() {
@@ -40,14 +38,9 @@ func (srv *Server) enter(s *Session) error {
 	return nil
 }
 
-func (srv *Server) refuse(s *Session) { srv.shard(s).refused.Add(1) }
-
 // leave takes s from among the live sessions.
 func (srv *Server) leave(s *Session) {
 	from := srv.countedAs(s)
-	if s.opened {
-		srv.shard(s).closed.Add(1)
-	}
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	if from.IsValid() {

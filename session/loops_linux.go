@@ -165,10 +165,14 @@ func (ls *loops) look() (seen bool) {
 			continue
 		}
 		if s := d.cur.Load(); s != nil && s.mu.TryLock() {
-			if l.takeOverLocked(s, d, stamp) && l.busy < busyTicks {
+			taken := l.takeOverLocked(s, d, stamp)
+			s.mu.Unlock()
+			if taken && l.busy < busyTicks {
 				ls.tookOver(l.srv.clock())
 			}
-			s.mu.Unlock()
+			if taken {
+				s.wasTakenOver()
+			}
 		}
 	}
 	return seen
@@ -189,6 +193,14 @@ func sleeping(thread int) bool {
 	// The state is the first field after the name, which is in parentheses and may contain any character: proc(5).
 	_, after, found := bytes.Cut(stat[:max(n, 0)], []byte(") "))
 	return !found || len(after) == 0 || after[0] != 'R'
+}
+
+// count returns how many loops there are.
+func (ls *loops) count() int {
+	if all := ls.all.Load(); all != nil {
+		return len(*all)
+	}
+	return 0
 }
 
 // busy reports whether a loop is at work.

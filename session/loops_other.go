@@ -22,6 +22,7 @@ func (*loops) seat(*Session, net.Conn) bool                         { return fal
 func (*loops) name(*Session, net.Addr, net.Addr)                    {}
 func (*loops) acceptBare(*Server, *transport.Listener) func() error { return nil }
 func (*loops) look() bool                                           { return false }
+func (*loops) count() int                                           { return 0 }
 func (*loops) busy() bool                                           { return false }
 func (*loops) stop()                                                {}
 func (*loops) wait()                                                {}

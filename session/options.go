@@ -113,6 +113,8 @@ type Options struct {
 	// TryWrite refuses early and stale data is not queued where nobody can replace it. Zero leaves it to the system.
 	NotSentLowat int
 
+	// Observer is told of events; it is copied.
+	Observer *Observer
 	// Logger is told of panics and of trouble with accepting; nil discards.
 	Logger *slog.Logger
 }

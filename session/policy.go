@@ -21,15 +21,19 @@ func (s *Session) admitLocked(size int, p Policy) (bool, error) {
 	}
 	switch p {
 	case Refuse:
-		s.srv.shard(s).drops.Add(1)
+		s.droppedLocked(1)
 		return false, ErrQueueFull
 	case DropOldest:
-		dropped := s.q.makeRoom(size, s.now(), &s.o.bounds)
-		s.srv.shard(s).drops.Add(uint64(dropped))
+		if dropped := s.q.makeRoom(size, s.now(), &s.o.bounds); dropped > 0 {
+			s.droppedLocked(dropped)
+			if err := s.errLocked(); err != nil {
+				return false, err
+			}
+		}
 		if !s.fullLocked(size) {
 			return true, nil
 		}
-		s.srv.shard(s).drops.Add(1)
+		s.droppedLocked(1)
 		return false, ErrQueueFull
 	case CloseSlow:
 		s.failLocked(BySlow, ErrQueueFull)
@@ -48,9 +52,12 @@ func (s *Session) fullLocked(size int) bool {
 func (s *Session) wait(f frame) error {
 	w := &waiter{f: f, result: make(chan error, 1)}
 	s.waiters = append(s.waiters, w)
-	s.c.yieldLocked()
+	yielded := s.c.yieldLocked()
 	limit := s.o.WriteTimeout
 	s.mu.Unlock()
+	if yielded {
+		s.wasTakenOver()
+	}
 
 	if limit == 0 {
 		return <-w.result

@@ -88,7 +88,7 @@ func (s *Session) open() bool {
 		s.armLocked()
 	}
 	s.mu.Unlock()
-	s.srv.shard(s).opened.Add(1)
+	s.opening()
 	var err error
 	if open := s.h.Open; open != nil && !s.guard("open", func() { err = open(s) }) {
 		return false
@@ -97,7 +97,7 @@ func (s *Session) open() bool {
 		s.hasOpened()
 		return true
 	}
-	s.srv.shard(s).refused.Add(1)
+	s.srv.refused(s.RemoteAddr(), err)
 	s.mu.Lock()
 	s.endLocked(&CloseInfo{By: ByRefusal, Err: err}, nil, false)
 	s.mu.Unlock()

@@ -53,7 +53,7 @@ func (r *routine) changedLocked() {
 	}
 }
 
-func (r *routine) yieldLocked() {}
+func (r *routine) yieldLocked() bool { return false }
 
 func (r *routine) net() net.Conn    { return r.conn }
 func (r *routine) remote() net.Addr { return r.conn.RemoteAddr() }
@@ -117,9 +117,9 @@ func (s *Session) greet() bool {
 			_ = s.conn.SetDeadline(time.Now().Add(limit))
 		}
 		if err := c.HandshakeContext(context.Background()); err != nil {
-			s.srv.shard(s).refused.Add(1)
-			s.srv.o.Logger.Debug("session: TLS handshake failed", "remote", s.RemoteAddr().String(), "error", err)
-			s.fail(ByError, fmt.Errorf("session: TLS handshake: %w", err))
+			err = fmt.Errorf("session: TLS handshake: %w", err)
+			s.srv.refused(s.RemoteAddr(), err)
+			s.fail(ByError, err)
 			return false
 		}
 		_ = s.conn.SetDeadline(time.Time{})

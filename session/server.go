@@ -13,11 +13,12 @@ import (
 // Server runs sessions: those that it accepts in Serve and those given to ServeConn. All methods may be called concurrently.
 type Server struct {
 	// Set when made.
-	o       settings
-	codec   Codec
-	handler *Handler
-	pools   *pools
-	start   time.Time
+	o        settings
+	codec    Codec
+	handler  *Handler
+	pools    *pools
+	observer Observer
+	start    time.Time
 
 	counters [counterShards]counters
 	watch    watch
@@ -33,6 +34,7 @@ type Server struct {
 	first     *Session
 	count     int
 	lastID    uint64
+	shed      uint64 // by listeners that are closed
 	limits    map[Limits]*settings
 	addresses map[netip.Addr]int // only with a bound on sessions per address
 	empty     chan struct{}      // closed when closing and no session is left
@@ -51,6 +53,9 @@ func NewServer(codec Codec, h *Handler, o *Options) *Server {
 		listeners: make(map[net.Listener]struct{}), arriving: make(map[*arrival]struct{}), addresses: make(map[netip.Addr]int),
 	}
 	srv.watch.stop, srv.watch.loops = make(chan struct{}), &srv.loops
+	if srv.o.Observer != nil {
+		srv.observer = *srv.o.Observer
+	}
 	srv.pools = newPools(srv.o.ReadBuffer)
 	return srv
 }
@@ -93,6 +98,7 @@ func (srv *Server) run(s *Session, conn net.Conn) error {
 // begin admits s and starts it, or closes its connection.
 func (srv *Server) begin(s *Session) error {
 	if err := srv.enter(s); err != nil {
+		srv.refused(s.RemoteAddr(), err)
 		s.in.drop()
 		s.c.reject()
 		return err

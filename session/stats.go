@@ -1,24 +1,34 @@
 package session
 
-import "sync/atomic"
+import (
+	"net"
+	"sync/atomic"
+
+	"github.com/sluice-push/sluice/transport"
+)
 
 // Stats are the counters of a server since it was made, and the number of sessions now.
 type Stats struct {
-	Sessions int    // live now
-	Opened   uint64 // sessions whose Open was called
-	Closed   uint64 // sessions that ended after that
-	Refused  uint64 // connections refused: by a limit, in the TLS handshake, or by Open
-	Messages uint64 // messages handed to Message
-	BytesIn  uint64 // bytes received
-	BytesOut uint64 // bytes that connections took
-	Drops    uint64 // frames refused or dropped because a queue was full; not those that TryWrite did not take
-	Panics   uint64 // panics in handlers and codecs
+	Sessions int // live now
+	Loops    int // event loops now
+
+	Opened    uint64 // sessions whose Open was called
+	Closed    uint64 // sessions that ended after that
+	Refused   uint64 // connections refused: by a limit, for their handshake or PROXY header, or by Open
+	Shed      uint64 // connections closed because there was no descriptor for them: see transport.Listener
+	Messages  uint64 // messages handed to Message
+	BytesIn   uint64 // bytes received
+	BytesOut  uint64 // bytes that connections took
+	Drops     uint64 // frames refused or dropped because a queue was full; not those that TryWrite did not take
+	Panics    uint64 // panics in handlers and codecs
+	TakenOver uint64 // handlers that kept a loop from others for too long, and lost it
+	Moved     uint64 // turns that were given to goroutines because handlers were known to be slow
 }
 
 // counters are spread over a few cache lines, so that sessions on different processors do not fight for one.
 type counters struct {
-	opened, closed, refused, messages, bytesIn, bytesOut, drops, panics atomic.Uint64
-	_                                                                   [64]byte
+	opened, closed, refused, messages, bytesIn, bytesOut, drops, panics, takenOver, moved atomic.Uint64
+	_                                                                                     [64]byte
 }
 
 const counterShards = 16
@@ -28,7 +38,13 @@ func (srv *Server) shard(s *Session) *counters { return &srv.counters[s.id%count
 
 // Stats returns the server's counters. They are not read at one instant.
 func (srv *Server) Stats() Stats {
-	st := Stats{Sessions: srv.Len()}
+	st := Stats{Loops: srv.loops.count()}
+	srv.mu.Lock()
+	st.Sessions, st.Shed = srv.count, srv.shed
+	for ln := range srv.listeners {
+		st.Shed += shedBy(ln)
+	}
+	srv.mu.Unlock()
 	for i := range srv.counters {
 		c := &srv.counters[i]
 		st.Opened += c.opened.Load()
@@ -39,6 +55,16 @@ func (srv *Server) Stats() Stats {
 		st.BytesOut += c.bytesOut.Load()
 		st.Drops += c.drops.Load()
 		st.Panics += c.panics.Load()
+		st.TakenOver += c.takenOver.Load()
+		st.Moved += c.moved.Load()
 	}
 	return st
+}
+
+// shedBy returns how many connections ln has closed because there was no descriptor for them.
+func shedBy(ln net.Listener) uint64 {
+	if l, ok := ln.(*transport.Listener); ok {
+		return l.Stats().Shed
+	}
+	return 0
 }
