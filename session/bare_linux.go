@@ -212,7 +212,7 @@ func (d *driver) serve(s *Session, what uint32) {
 			s.watchForLocked()
 			s.mu.Unlock()
 			s.srv.shard(s).moved.Add(1)
-			s.goAway(t)
+			s.srv.loops.crew.give(away{s, t})
 			return
 		}
 		d.giveLocked(s, t)

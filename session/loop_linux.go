@@ -56,7 +56,7 @@ type loop struct {
 	seen   *driver        // owned by the watch: what it saw last, and
 	stamp  uint64         // its stamp
 	busy   int            // how often it saw that
-	ended  sync.WaitGroup // drivers and turns that are away
+	ended  sync.WaitGroup // drivers
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -166,7 +166,8 @@ type driver struct {
 	stamp atomic.Uint64           // odd while cur has its turn
 	cur   atomic.Pointer[Session] // the session that is served; valid while the stamp is odd
 
-	thread atomic.Int32 // the number of its thread
+	thread atomic.Int32 // the number of its thread, 0 while it has none to itself
+	shared bool         // owned by the driver: it has none
 
 	// Owned by the driver; by who took over when the stamp says so.
 	events *epoll.Buffer
@@ -183,9 +184,8 @@ func (d *driver) run() {
 	l := d.loop
 	defer l.ended.Done()
 	defer d.abandon()
-	runtime.LockOSThread() // a thread that waits in the kernel, not the scheduler, is woken at once even if all processors are busy
+	d.share(false)
 	defer runtime.UnlockOSThread()
-	d.thread.Store(int32(syscall.Gettid()))
 	for {
 		if !d.finishWork() {
 			return
@@ -286,6 +286,25 @@ func (d *driver) nap() (over bool) {
 	}
 	l.asleep = true
 	l.mu.Unlock()
-	_ = l.list.Wait(d.events, wait) // an error, which there is no reason for, is an empty wait
+	// An error, which there is no reason for, is an empty wait.
+	if d.share(l.srv.loops.slow(l.srv.clock())); d.shared {
+		_ = l.list.Park(d.events, wait)
+	} else {
+		_ = l.list.Wait(d.events, wait)
+	}
 	return false
+}
+
+// share makes the driver a goroutine among others, or the only one of its thread. A thread that waits in the kernel is woken at once
+// even if all processors are busy; but turns that are given to goroutines wait for its processor.
+func (d *driver) share(shared bool) {
+	switch {
+	case shared && !d.shared:
+		d.thread.Store(0)
+		runtime.UnlockOSThread()
+	case !shared && d.thread.Load() == 0:
+		runtime.LockOSThread()
+		d.thread.Store(int32(syscall.Gettid()))
+	}
+	d.shared = shared
 }

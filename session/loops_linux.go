@@ -38,6 +38,8 @@ type loops struct {
 	window    atomic.Int64 // when take-overs began to be counted
 	taken     atomic.Int32 // how many there were since
 
+	crew crew // for turns that are away
+
 	addresses    sync.Map // local addresses: netip.AddrPort to net.Addr
 	addressCount atomic.Int32
 }
@@ -113,6 +115,7 @@ func (ls *loops) stop() {
 	ls.making.Lock()
 	defer ls.making.Unlock()
 	ls.stopped = true
+	ls.crew.dismiss(true)
 	if all := ls.all.Load(); all != nil {
 		for _, l := range *all {
 			l.stop()
@@ -127,7 +130,11 @@ func (ls *loops) wait() {
 			l.ended.Wait()
 		}
 	}
+	ls.crew.ended.Wait()
 }
+
+// quiet is called when nothing has happened for a while.
+func (ls *loops) quiet() { ls.crew.dismiss(false) }
 
 // slow reports whether all sessions are slow.
 func (ls *loops) slow(now int64) bool { return now < ls.slowUntil.Load() }
@@ -161,7 +168,8 @@ func (ls *loops) look() (seen bool) {
 			continue
 		}
 		seen = true
-		if l.busy++; l.busy < busyTicks && !sleeping(int(d.thread.Load())) {
+		l.busy++
+		if thread := d.thread.Load(); l.busy < busyTicks && (thread == 0 || !sleeping(int(thread))) {
 			continue
 		}
 		if s := d.cur.Load(); s != nil && s.mu.TryLock() {
@@ -225,16 +233,6 @@ func (l *loop) takeOverLocked(s *Session, d *driver, stamp uint64) bool {
 		}
 	}
 	return true
-}
-
-// goAway gives a turn to a goroutine.
-func (s *Session) goAway(t turn) {
-	l := s.seat.loop
-	l.ended.Add(1)
-	go func() {
-		defer l.ended.Done()
-		s.turnAway(t)
-	}()
 }
 
 // turnAway is a turn on a goroutine of its own.

@@ -23,6 +23,7 @@ func (*loops) name(*Session, net.Addr, net.Addr)                    {}
 func (*loops) acceptBare(*Server, *transport.Listener) func() error { return nil }
 func (*loops) look() bool                                           { return false }
 func (*loops) count() int                                           { return 0 }
+func (*loops) quiet()                                               {}
 func (*loops) busy() bool                                           { return false }
 func (*loops) stop()                                                {}
 func (*loops) wait()                                                {}

@@ -206,8 +206,8 @@ func (srv *Server) stopAccepting() {
 // emptyLocked says that no session is left, if that is so for good.
 func (srv *Server) emptyLocked() {
 	if srv.closed && srv.count == 0 {
-		close(srv.empty)
-		close(srv.watch.stop)
 		srv.loops.stop()
+		close(srv.watch.stop)
+		close(srv.empty)
 	}
 }

@@ -59,6 +59,7 @@ func (w *watch) run() {
 		if idle < watchIdle {
 			continue
 		}
+		w.loops.quiet()
 		// A session that enters now either sees that nobody is running, or is seen.
 		w.running.Store(false)
 		if !w.any() && !w.loops.busy() || !w.running.CompareAndSwap(false, true) {

@@ -2,6 +2,7 @@ package epoll
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"syscall"
 	"time"
@@ -36,6 +37,10 @@ func (e *Event) Woken() bool { return e.Data() == woken }
 type List struct {
 	fd   int
 	wake int
+
+	// Owned by who waits: a duplicate of fd in the runtime's poller, made when it is first needed.
+	file *os.File
+	rc   syscall.RawConn
 }
 
 // New makes an empty list.
@@ -116,6 +121,54 @@ func (l *List) Wait(b *Buffer, d time.Duration) error {
 	return b.filled(int(n), errno)
 }
 
+// Park is Wait for a goroutine that others wait for: instead of a thread in the kernel, with a processor until the runtime notices, it
+// keeps nothing. It is woken by the runtime's poller, which takes a little longer.
+func (l *List) Park(b *Buffer, d time.Duration) error {
+	if l.file == nil {
+		if err := l.register(); err != nil {
+			return err
+		}
+	}
+	var until time.Time
+	if d >= 0 {
+		until = time.Now().Add(d)
+	}
+	if err := l.file.SetReadDeadline(until); err != nil {
+		return err
+	}
+	b.n = 0
+	var polled error
+	// The poller tells of changes only: there is nothing to wait for before Poll has found nothing.
+	err := l.rc.Read(func(uintptr) bool {
+		polled = l.Poll(b)
+		return polled != nil || b.n > 0
+	})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil
+	}
+	return errors.Join(polled, err)
+}
+
+// register puts the list into the runtime's poller.
+func (l *List) register() error {
+	fd, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(l.fd), syscall.F_DUPFD_CLOEXEC, 0)
+	if errno != 0 {
+		return os.NewSyscallError("fcntl", errno)
+	}
+	if err := syscall.SetNonblock(int(fd), true); err != nil { // what tells package os to use the poller
+		_ = syscall.Close(int(fd))
+		return os.NewSyscallError("fcntl", err)
+	}
+	file := os.NewFile(fd, "epoll")
+	rc, err := file.SyscallConn()
+	if err != nil {
+		_ = file.Close()
+		return err
+	}
+	l.file, l.rc = file, rc
+	return nil
+}
+
 func (b *Buffer) filled(n int, errno syscall.Errno) error {
 	b.n = 0
 	switch errno {
@@ -144,6 +197,9 @@ func (l *List) Rested() {
 
 // Close gives the descriptors back. Nothing may be called any more, and nobody may be in Wait.
 func (l *List) Close() error {
+	if l.file != nil {
+		_ = l.file.Close()
+	}
 	_ = syscall.Close(l.wake)
 	return os.NewSyscallError("close", syscall.Close(l.fd))
 }
