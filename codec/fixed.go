@@ -19,11 +19,20 @@ func (c Fixed) Decode(in []byte) (msg []byte, n int, err error) {
 
 // AppendEncode appends msg to dst. It fails with [ErrSize].
 func (c Fixed) AppendEncode(dst, msg []byte) ([]byte, error) {
+	dst, err := c.AppendHeader(dst, msg)
+	if err != nil {
+		return dst, err
+	}
+	return append(dst, msg...), nil
+}
+
+// AppendHeader appends nothing: a frame is the message as it is. It fails with [ErrSize].
+func (c Fixed) AppendHeader(dst, msg []byte) ([]byte, error) {
 	c.check()
 	if len(msg) != c.Size {
 		return dst, fmt.Errorf("%w: it has %d bytes, not %d", ErrSize, len(msg), c.Size)
 	}
-	return append(dst, msg...), nil
+	return dst, nil
 }
 
 func (c *Fixed) check() {

@@ -69,8 +69,17 @@ func (c Length) Decode(in []byte) (msg []byte, n int, err error) {
 // AppendEncode appends the length of msg and msg to dst; when Whole is set, just msg. It fails with [ErrTooLarge], and with
 // [ErrLength] when a whole frame does not have the length it declares, or when msg is shorter than Adjust.
 func (c Length) AppendEncode(dst, msg []byte) ([]byte, error) {
+	dst, err := c.AppendHeader(dst, msg)
+	if err != nil {
+		return dst, err
+	}
+	return append(dst, msg...), nil
+}
+
+// AppendHeader appends what AppendEncode appends before msg, for who writes msg from where it lies.
+func (c Length) AppendHeader(dst, msg []byte) ([]byte, error) {
 	if c.Whole {
-		return c.appendWhole(dst, msg)
+		return dst, c.checkWhole(msg)
 	}
 	if uint64(len(msg)) > limit(c.Max) {
 		return dst, fmt.Errorf("%w: it has %d bytes, at most %d are allowed", ErrTooLarge, len(msg), limit(c.Max))
@@ -90,21 +99,21 @@ func (c Length) AppendEncode(dst, msg []byte) ([]byte, error) {
 	default:
 		dst = appendBig(dst, length, size)
 	}
-	return append(dst, msg...), nil
+	return dst, nil
 }
 
-// appendWhole appends a frame that has its length already.
-func (c *Length) appendWhole(dst, frame []byte) ([]byte, error) {
+// checkWhole says what is wrong with a frame that has its length already.
+func (c *Length) checkWhole(frame []byte) error {
 	_, n, err := c.Decode(frame)
 	switch {
 	case err != nil:
-		return dst, err
+		return err
 	case n <= 0:
-		return dst, fmt.Errorf("%w: the frame has %d bytes, at least %d are missing", ErrLength, len(frame), -n)
+		return fmt.Errorf("%w: the frame has %d bytes, at least %d are missing", ErrLength, len(frame), -n)
 	case n < len(frame):
-		return dst, fmt.Errorf("%w: the frame has %d bytes and declares %d", ErrLength, len(frame), n)
+		return fmt.Errorf("%w: the frame has %d bytes and declares %d", ErrLength, len(frame), n)
 	}
-	return append(dst, frame...), nil
+	return nil
 }
 
 // field reads the length field. head is how many bytes the frame has up to its end; if it is negative that many bytes are

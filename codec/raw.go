@@ -19,3 +19,6 @@ func (c Raw) Decode(in []byte) (msg []byte, n int, err error) {
 
 // AppendEncode appends msg to dst, whatever its size. It never fails.
 func (c Raw) AppendEncode(dst, msg []byte) ([]byte, error) { return append(dst, msg...), nil }
+
+// AppendHeader appends nothing: a frame is the message as it is. It never fails.
+func (c Raw) AppendHeader(dst, _ []byte) ([]byte, error) { return dst, nil }

@@ -55,7 +55,7 @@ func (b *batch) gatheredFrame(kept bool) {
 
 // gatherMessageLocked encodes msg into g.
 func (s *Session) gatherMessageLocked(g *batch, msg []byte) error {
-	out, err := s.encodeLocked(g.scratch, msg)
+	out, err := s.encodeLocked(g.scratch, msg, false)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,13 @@ type Replier interface {
 	AppendReplies(dst []byte) []byte
 }
 
+// Prefixer is implemented by codecs whose frames are a header and then the message as it is. Large messages are then written from
+// where they lie, without being copied.
+type Prefixer interface {
+	// AppendHeader appends what AppendEncode would append before msg. It has the same errors.
+	AppendHeader(dst, msg []byte) ([]byte, error)
+}
+
 // Handler is what a server calls. Any function may be nil. For one session, Open, Message, Tick and Close are called one after the
 // other: Open at most once and first, Close exactly once if Open was called, and last. None of the others begins before Open returned. A panic in a function is
 // reported to Options.Logger, counted, and ends that session only.

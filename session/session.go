@@ -46,7 +46,8 @@ type Session struct {
 
 	mu sync.Mutex
 	// Guarded by mu. The write path: see write.go.
-	codec     Codec // written only by who has the turn, who reads it without mu
+	codec     Codec    // written only by who has the turn, who reads it without mu
+	prefixer  Prefixer // the codec, if it is one
 	q         *queue
 	pen       pen
 	gathered  *batch // what was sent meanwhile: see gather.go
@@ -131,6 +132,7 @@ func (s *Session) ProxyHeader() *transport.ProxyHeader { return s.proxy }
 func (s *Session) SetCodec(c Codec) {
 	s.mu.Lock()
 	s.codec = c
+	s.prefixer, _ = c.(Prefixer)
 	s.mu.Unlock()
 	s.replier, _ = c.(Replier)
 	s.in.need = 0

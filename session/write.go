@@ -46,21 +46,16 @@ func (s *Session) Send(msg []byte) error {
 		s.mu.Unlock()
 		return ErrNoCodec
 	}
-	if g != nil {
+	if g != nil && !(s.prefixer != nil && len(msg) >= gatherWhole && s.c.direct()) {
 		err := s.gatherMessageLocked(g, msg)
 		s.mu.Unlock()
 		return err
 	}
+	if g != nil { // a large message is better off not copied
+		s.pourLocked()
+	}
 	if s.pen == penFree && s.c.direct() {
-		b := s.srv.pools.batch()
-		out, err := s.encodeLocked(b.scratch[:0], msg)
-		if err != nil {
-			s.mu.Unlock()
-			s.srv.pools.putBatch(b)
-			return err
-		}
-		b.scratch = out[:0]
-		return s.writeNow(b, out, false)
+		return s.encodeNow(msg)
 	}
 	admitted, err := s.admitLocked(len(msg), s.o.Policy)
 	if err != nil {
@@ -68,7 +63,7 @@ func (s *Session) Send(msg []byte) error {
 		return err
 	}
 	if !admitted {
-		out, err := s.encodeLocked(nil, msg)
+		out, err := s.encodeLocked(nil, msg, false)
 		if err != nil {
 			s.mu.Unlock()
 			return err
@@ -76,7 +71,7 @@ func (s *Session) Send(msg []byte) error {
 		return s.wait(frame{b: out})
 	}
 	q := s.queueLocked()
-	out, err := s.encodeLocked(q.space(len(msg)+frameSlack, &s.srv.pools.chunk), msg)
+	out, err := s.encodeLocked(q.space(len(msg)+frameSlack, &s.srv.pools.chunk), msg, false)
 	if err == nil {
 		q.addOwned(out, s.now(), false)
 	}
@@ -85,20 +80,44 @@ func (s *Session) Send(msg []byte) error {
 	return err
 }
 
-// encodeLocked calls the codec. If that panics or ends the goroutine, mu is not held any more.
-func (s *Session) encodeLocked(dst, msg []byte) (out []byte, err error) {
+// encodeLocked calls the codec, for the whole frame or its header. If that panics or ends the goroutine, mu is not held any more.
+func (s *Session) encodeLocked(dst, msg []byte, header bool) (out []byte, err error) {
 	done := false
 	defer func() {
 		if !done {
 			s.mu.Unlock()
 		}
 	}()
-	out, err = s.codec.AppendEncode(dst, msg)
+	if header {
+		out, err = s.prefixer.AppendHeader(dst, msg)
+	} else {
+		out, err = s.codec.AppendEncode(dst, msg)
+	}
 	done = true
 	if err != nil {
 		err = fmt.Errorf("session: encode: %w", err)
 	}
 	return out, err
+}
+
+// encodeNow writes one message on an idle connection. It is called with mu held, and releases it.
+func (s *Session) encodeNow(msg []byte) error {
+	b := s.srv.pools.batch()
+	var out, rest []byte
+	var err error
+	if s.prefixer != nil && len(msg) >= gatherWhole {
+		rest = msg
+		out, err = s.encodeLocked(b.scratch[:0], msg, true)
+	} else {
+		out, err = s.encodeLocked(b.scratch[:0], msg, false)
+	}
+	if err != nil {
+		s.mu.Unlock()
+		s.srv.pools.putBatch(b)
+		return err
+	}
+	b.scratch = out[:0]
+	return s.writeNow(b, out, rest, false)
 }
 
 // Write writes a frame that is already encoded. In all else it is [Session.Send].
@@ -129,7 +148,7 @@ func (s *Session) writeFrame(p []byte, shared bool) error {
 		return nil
 	}
 	if s.pen == penFree && s.c.direct() {
-		return s.writeNow(s.srv.pools.batch(), p, shared)
+		return s.writeNow(s.srv.pools.batch(), nil, p, shared)
 	}
 	admitted, err := s.admitLocked(len(p), s.o.Policy)
 	switch {
@@ -156,17 +175,23 @@ func (s *Session) addLocked(p []byte, shared, kept bool) {
 	}
 }
 
-// writeNow writes one frame on an idle connection. It is called with mu held, and releases it.
-func (s *Session) writeNow(b *batch, p []byte, shared bool) error {
+// writeNow writes one frame, in two pieces, on an idle connection. It is called with mu held, and releases it.
+func (s *Session) writeNow(b *batch, head, p []byte, shared bool) error {
 	room, ok := true, true
-	for len(p) > 0 && room && ok {
-		b.add(p)
+	for len(head)+len(p) > 0 && room && ok {
+		if b.add(head) == len(head) {
+			b.add(p)
+		}
 		var n int
 		n, room, ok = s.offerLocked(b)
 		b.clear()
-		p = p[n:]
+		cut := min(n, len(head))
+		head, p = head[cut:], p[n-cut:]
 	}
-	if ok && len(p) > 0 {
+	if ok && len(head)+len(p) > 0 {
+		if len(head) > 0 {
+			p, shared = append(head, p...), false
+		}
 		f := frame{b: p, at: s.now(), kept: true}
 		if !shared {
 			f.b, f.from = s.srv.pools.copyOf(p)

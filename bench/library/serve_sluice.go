@@ -29,6 +29,9 @@ func (f framing) Decode(in []byte) ([]byte, int, error) {
 // AppendEncode appends a frame.
 func (framing) AppendEncode(dst, frame []byte) ([]byte, error) { return append(dst, frame...), nil }
 
+// AppendHeader says that a message is a frame already.
+func (framing) AppendHeader(dst, _ []byte) ([]byte, error) { return dst, nil }
+
 // startSluice starts a server of package session.
 func startSluice(o session.Options) starter {
 	return func(ln net.Listener, p protocol) (*served, error) {

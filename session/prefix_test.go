@@ -1,0 +1,42 @@
+package session_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/session"
+)
+
+// Large messages of codecs with a header are written from where they lie; what the peer gets is the same, also when the connection
+// does not take them at once and when small ones go before and after them.
+func TestLargeMessagesWithAHeader(t *testing.T) {
+	over(t, func(t *testing.T, tr transport) {
+		framing := codec.Length{Max: 1 << 20}
+		o := smallBuffers()
+		o.MaxMessage = 1 << 20
+		f := newFixture(t, tr, framing, session.Handler{Message: func(s *session.Session, msg []byte) {
+			for _, m := range [][]byte{msg[:10], msg, msg[:100], msg} {
+				if err := s.Send(m); err != nil {
+					t.Error(err)
+				}
+			}
+			clear(msg) // it is this function's again
+		}}, o)
+		for _, size := range []int{100, 8 << 10, 64 << 10, 300_000} {
+			msg := bytes.Repeat([]byte("0123456789"), size/10)
+			frame, err := framing.AppendEncode(nil, msg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { _, _ = f.client.Write(frame) }()
+			for _, m := range [][]byte{msg[:10], msg, msg[:100], msg} {
+				want, err := framing.AppendEncode(nil, m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				expect(t, f.client, string(want))
+			}
+		}
+	})
+}
