@@ -124,13 +124,16 @@ func (l *List) Wait(b *Buffer, d time.Duration) error {
 // Park is Wait for a goroutine that others wait for: instead of a thread in the kernel, with a processor until the runtime notices, it
 // keeps nothing. It is woken by the runtime's poller, which takes a little longer.
 func (l *List) Park(b *Buffer, d time.Duration) error {
+	if d == 0 {
+		return l.Poll(b)
+	}
 	if l.file == nil {
 		if err := l.register(); err != nil {
 			return err
 		}
 	}
 	var until time.Time
-	if d >= 0 {
+	if d > 0 {
 		until = time.Now().Add(d)
 	}
 	if err := l.file.SetReadDeadline(until); err != nil {
