@@ -12,6 +12,8 @@ CHECK_FUZZTIME ?= 3s
 BENCH ?= .
 COUNT ?= 1
 PKG ?= ./...
+# More arguments for make bench-library: BENCHFLAGS='-cells a1,b1000 -servers c,sluice-loop'.
+BENCHFLAGS ?=
 # More arguments for go test: TESTFLAGS='-run Resume -v'.
 TESTFLAGS ?=
 # Folders with a package-lock.json whose packages tests and generated files need; those that do not exist are passed over.
@@ -61,6 +63,14 @@ readme: deps ## Run every code block of README.md in a clean clone of HEAD
 .PHONY: proof-replay
 proof-replay: ## Replay the full recordings in SLUICE_DATA to 70 clients at all speeds, with cuts and kills; a quarter of an hour
 	go test -tags proof -count 1 -timeout 40m -v -run '^TestProofReplay$$' ./cmd/sluice
+
+.PHONY: proof-session
+proof-session: ## Close 15,000 sessions by Shutdown, on both engines
+	go test -tags proof -count 1 -timeout 20m -v -run '^TestProof' ./session
+
+.PHONY: bench-library
+bench-library: ## Compare package session with a loop in C, package net and netpoll; a quarter of an hour on a quiet machine
+	@cd bench && go run ./library $(BENCHFLAGS)
 
 .PHONY: bench
 bench: ## Run benchmarks: BENCH, COUNT and PKG choose them
