@@ -171,7 +171,7 @@ func (srv *Server) greetProxied(conn net.Conn, p proxied) {
 	}
 	s := newSession(srv, nil)
 	s.proxy = p.Header()
-	if under, unread, ok := p.Plain(); ok && conn == net.Conn(p) && len(unread) == 0 && srv.loops.seat(s, under) {
+	if under, unread, ok := p.Plain(); ok && conn == net.Conn(p) && len(unread) == 0 && srv.sit(s, under) {
 		srv.loops.name(s, p.LocalAddr(), p.RemoteAddr())
 		_ = srv.begin(s)
 		return

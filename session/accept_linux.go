@@ -10,7 +10,7 @@ import (
 // acceptBare returns what accepts one connection of ln as a descriptor and begins its session, or nil when the engine or the listener
 // is for connections of package net.
 func (ls *loops) acceptBare(srv *Server, ln *transport.Listener) func() error {
-	if srv.o.Engine == EngineGoroutine || !ln.Plain() || len(ls.get(srv)) == 0 {
+	if srv.o.Engine == EngineGoroutine || srv.o.TLS != nil || !ln.Plain() || len(ls.get(srv)) == 0 {
 		return nil
 	}
 	here, there := ln.Addr(), &net.UnixAddr{Net: "unix"} // of all Unix sockets: who connects hardly ever has a name

@@ -28,16 +28,17 @@ type seat struct {
 	chair, generation uint32 // set when made
 
 	// Guarded by the session's mutex.
-	fd      int    // −1 when it is closed
-	watched bool   // it is in the interest list
-	mask    uint32 // what is watched for; 0 is nothing, because a one-shot interest has fired
-	away    bool   // somebody else than the driver has the turn
-	inline  bool   // the driver has the turn
-	owed    bool   // Tick is to be called in the next turn
-	deaf    bool   // nothing will be read any more
-	slow    bool   // turns are given to goroutines
-	quick   uint8  // turns in a row that did not need one
-	stalled int64  // since when the peer has taken nothing, while the pen is penDraining
+	fd      int      // −1 when it is closed
+	watched bool     // it is in the interest list
+	mask    uint32   // what is watched for; 0 is nothing, because a one-shot interest has fired
+	away    bool     // somebody else than the driver has the turn
+	inline  bool     // the driver has the turn
+	owed    bool     // Tick is to be called in the next turn
+	deaf    bool     // nothing will be read any more
+	slow    bool     // turns are given to goroutines
+	quick   uint8    // turns in a row that did not need one
+	stalled int64    // since when the peer has taken nothing, while the pen is penDraining
+	tls     *bareTLS // the carrier, if the session speaks TLS; set when made
 	copied  net.Conn
 }
 
@@ -50,6 +51,8 @@ func (b *bare) offer(w *batch) (int, error) {
 	w.call.write(uintptr(b.seat.fd), w)
 	return w.call.result()
 }
+
+func (b *bare) holding() bool { return false }
 
 func (b *bare) closeWrite() bool { return syscall.Shutdown(b.seat.fd, syscall.SHUT_WR) == nil }
 
@@ -252,19 +255,23 @@ func (d *driver) giveLocked(s *Session, t turn) {
 }
 
 // turn says what is to be done in a turn.
-type turn struct{ open, read, tick bool }
+type turn struct{ greet, open, read, tick bool }
 
 // take is the turn of a session.
 func (s *Session) take(t turn) {
 	goOn := true
 	if t.open {
 		goOn = s.open() && (len(s.in.unread()) == 0 || s.receive(0))
-		t.read = false
+		t.read = s.seat.tls != nil // which may have read more than the handshake
 	}
 	if goOn && t.tick {
 		s.tick()
 	}
-	if goOn && t.read {
+	switch {
+	case !goOn || !t.read:
+	case s.seat.tls != nil:
+		goOn = s.seat.tls.readOnce()
+	default:
 		goOn = s.readOnce()
 	}
 	if !goOn {
@@ -318,6 +325,9 @@ func (s *Session) turnedLocked() {
 	if s.seat.copied != nil {
 		_ = s.seat.copied.Close()
 	}
+	if s.seat.tls != nil {
+		s.lost += s.seat.tls.undelivered()
+	}
 	s.seat.loop.rise(s)
 	s.concludeLocked()
 }
@@ -343,14 +353,14 @@ func (s *Session) flushLocked() {
 	defer s.srv.pools.putBatch(b)
 	for range flushRounds {
 		b.clear()
-		if s.phase.Load() == phaseClosed || s.lendLocked(b) == 0 {
+		if s.phase.Load() == phaseClosed || s.lendLocked(b) == 0 && !s.c.holding() {
 			s.putDownLocked()
 			return
 		}
 		n, room, ok := s.offerLocked(b)
 		s.pen = penDraining
 		s.writtenLocked(n)
-		if n > 0 {
+		if b.call.n > 0 {
 			s.seat.stalled = s.seat.loop.now.Load()
 		}
 		if !ok || !room {

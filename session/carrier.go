@@ -2,9 +2,9 @@ package session
 
 import "net"
 
-// carrier is the seam between a session and the engine that runs it. There are two: routine, a goroutine for each session that is
-// parked while the peer is silent, for any net.Conn (routine.go); and bare, a descriptor in the interest list of an event loop, which
-// costs no goroutine (bare_linux.go). The rest of the package does not know which it has; one test suite runs over both.
+// carrier is the seam between a session and the engine that runs it. Routine is a goroutine for each session that is parked
+// while the peer is silent, for any net.Conn (routine.go). Bare is a descriptor in the interest list of an event loop, which costs no
+// goroutine (bare_linux.go); bareTLS is a bare one that speaks TLS (tls_linux.go). The rest of the package does not know which it has; one test suite runs over both.
 //
 // Whoever runs a session's functions has the turn: its goroutine, or whom the loop gives it. Methods whose names end in Locked are
 // called with the session's mutex held; none of them blocks.
@@ -14,8 +14,11 @@ type carrier interface {
 	// offer writes what the connection takes of b without blocking and returns how many bytes that was. Fewer than b.size
 	// mean that there is no room for now. It is called by who has the pen.
 	offer(b *batch) (int, error)
+	// holding reports whether the connection holds bytes that it has taken and has no room for. Another offer, perhaps of nothing, is
+	// needed to be rid of them.
+	holding() bool
 	// closeWrite tells the peer that nothing more comes and reports whether the connection can say so and still be read. It is
-	// called by who has the pen.
+	// called by who has the pen. When the connection is holding something after it, it is to be called again without that.
 	closeWrite() bool
 
 	// start begins to run the session.

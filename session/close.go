@@ -82,6 +82,11 @@ func (s *Session) writtenOutLocked() {
 		s.mu.Lock()
 		s.pen = penFree
 		s.c.changedLocked()
+		if ok && s.phase.Load() == phaseEnding && s.c.holding() {
+			s.half = false // not yet
+			s.startDrainLocked()
+			return
+		}
 		if ok && s.phase.Load() == phaseEnding && s.linger {
 			s.endBy = s.srv.clock() + int64(s.o.Linger)
 			s.armLocked()

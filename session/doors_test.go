@@ -1,5 +1,7 @@
 package session
 
+import "crypto/tls"
+
 // More doors for tests.
 
 // Settings returns what a session of srv has with l.
@@ -20,3 +22,6 @@ func OwesDrain(srv *Server) bool {
 	}
 	return false
 }
+
+// SetTLS makes the sessions of srv, which has none yet, speak TLS.
+func SetTLS(srv *Server, c *tls.Config) { srv.o.TLS = c }

@@ -13,7 +13,11 @@ func OnLoop(s *Session) bool { return s.seat.loop != nil }
 func SocketOptions(t testing.TB, s *Session) (noDelay bool, lowat int) {
 	t.Helper()
 	conn := s.Conn()
-	if under, ok := conn.(interface{ NetConn() net.Conn }); ok {
+	for {
+		under, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
 		conn = under.NetConn()
 	}
 	rc, err := conn.(*net.TCPConn).SyscallConn()

@@ -38,7 +38,8 @@ type loops struct {
 	window    atomic.Int64 // when take-overs began to be counted
 	taken     atomic.Int32 // how many there were since
 
-	crew crew // for turns that are away
+	crew    crew // for turns that are away
+	secrets secrets
 
 	addresses    sync.Map // local addresses: netip.AddrPort to net.Addr
 	addressCount atomic.Int32
@@ -244,6 +245,10 @@ func (s *Session) turnAway(t turn) {
 			s.comeBack()
 		}
 	}()
+	if t.greet {
+		t.open = s.seat.tls.greet()
+		began = s.srv.clock()
+	}
 	s.cork()
 	s.take(t)
 	s.in.rest()

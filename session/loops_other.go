@@ -19,6 +19,7 @@ type seat struct {
 type loops struct{}
 
 func (*loops) seat(*Session, net.Conn) bool                         { return false }
+func (*loops) seatTLS(*Session, net.Conn) bool                      { return false }
 func (*loops) name(*Session, net.Addr, net.Addr)                    {}
 func (*loops) acceptBare(*Server, *transport.Listener) func() error { return nil }
 func (*loops) look() bool                                           { return false }

@@ -46,11 +46,11 @@ var transports = []transport{
 		return func() (net.Conn, error) { return net.Dial("tcp", addr) }
 	}},
 	{"tls", session.EngineAuto, false, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
-		addr := serve(t, srv, tls.NewListener(listen(t, "tcp", "127.0.0.1:0"), serverTLS()))
-		return func() (net.Conn, error) {
-			d := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is not what is tested
-			return d.DialContext(context.Background(), "tcp", addr)
-		}
+		return overTLS(serve(t, srv, tls.NewListener(listen(t, "tcp", "127.0.0.1:0"), serverTLS())))
+	}},
+	{"tls loop", session.EngineLoop, true, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
+		session.SetTLS(srv, serverTLS())
+		return overTLS(serve(t, srv, listen(t, "tcp", "127.0.0.1:0")))
 	}},
 	{"pipe", session.EngineAuto, false, false, func(_ testing.TB, srv *session.Server) func() (net.Conn, error) {
 		return func() (net.Conn, error) {
@@ -64,6 +64,14 @@ var transports = []transport{
 func overTCP(t testing.TB, srv *session.Server) func() (net.Conn, error) {
 	addr := serve(t, srv, listen(t, "tcp", "127.0.0.1:0"))
 	return func() (net.Conn, error) { return net.Dial("tcp", addr) }
+}
+
+// overTLS dials a TLS server.
+func overTLS(addr string) func() (net.Conn, error) {
+	return func() (net.Conn, error) {
+		d := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is not what is tested
+		return d.DialContext(context.Background(), "tcp", addr)
+	}
 }
 
 func overUnix(t testing.TB, srv *session.Server) func() (net.Conn, error) {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -99,6 +100,11 @@ type Options struct {
 	// A connection beyond is closed at once and counted as refused. Zero means no bound.
 	MaxSessions           int
 	MaxSessionsPerAddress int
+
+	// TLS makes sessions speak TLS, as the server's end, over connections that do not speak it already. On Linux, over TCP and Unix sockets, they run on
+	// loops after the handshake, if a test at the first of them finds that crypto/tls can be used there; sessions over
+	// connections of a TLS listener never do. It is used as it is, so it must not be changed afterwards.
+	TLS *tls.Config
 
 	// Delay, KeepAlive, SendBuffer and NotSentLowat are for sockets; those that a *transport.Listener accepts have its options instead.
 

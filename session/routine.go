@@ -24,6 +24,7 @@ func (r *routine) reject() { _ = r.conn.Close() }
 
 func (r *routine) direct() bool                { return r.io.direct() }
 func (r *routine) offer(b *batch) (int, error) { return r.io.offer(b) }
+func (r *routine) holding() bool               { return false }
 func (r *routine) closeWrite() bool            { return r.io.closeWrite() }
 
 func (r *routine) roomLocked() {
@@ -111,23 +112,34 @@ func (s *Session) receiveCorked(n int) bool {
 
 // greet does the TLS handshake, if there is one, so that Open can see its result, and starts the clocks.
 func (s *Session) greet() bool {
-	limit := s.o.HandshakeTimeout
-	if c, ok := s.conn.(interface{ HandshakeContext(context.Context) error }); ok {
-		if limit > 0 {
-			_ = s.conn.SetDeadline(time.Now().Add(limit))
-		}
-		if err := c.HandshakeContext(context.Background()); err != nil {
-			err = fmt.Errorf("session: TLS handshake: %w", err)
-			s.srv.refused(s.RemoteAddr(), err)
-			s.fail(ByError, err)
-			return false
-		}
-		_ = s.conn.SetDeadline(time.Time{})
+	if c, ok := s.conn.(shaker); ok && !s.shake(c) {
+		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.startClocksLocked()
 	return s.phase.Load() == phaseOpen
+}
+
+// shaker is a connection that begins with a handshake.
+type shaker interface {
+	net.Conn
+	HandshakeContext(ctx context.Context) error
+}
+
+// shake does the handshake in time, and reports whether it succeeded. If not, the session is over.
+func (s *Session) shake(c shaker) bool {
+	if limit := s.o.HandshakeTimeout; limit > 0 {
+		_ = c.SetDeadline(time.Now().Add(limit))
+	}
+	if err := c.HandshakeContext(context.Background()); err != nil {
+		err = fmt.Errorf("session: TLS handshake: %w", err)
+		s.srv.refused(s.RemoteAddr(), err)
+		s.fail(ByError, err)
+		return false
+	}
+	_ = c.SetDeadline(time.Time{})
+	return true
 }
 
 // readFailed decides what an error of read means, and reports whether to go on reading.

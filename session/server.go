@@ -1,7 +1,9 @@
 package session
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"iter"
 	"net"
@@ -65,7 +67,7 @@ type Attach struct {
 	Codec   Codec    // the session's own codec
 	Handler *Handler // the session's own handler; must not be changed afterwards
 	Limits  Limits   // the session's own limits
-	Initial []byte   // bytes of the peer that were read already; copied
+	Initial []byte   // bytes of the peer that were read already, before TLS if the server begins it; copied
 	Value   any      // what Session.Value returns from the start
 }
 
@@ -75,7 +77,9 @@ type Attach struct {
 // is longer than any message may be.
 func (srv *Server) ServeConn(conn net.Conn, at *Attach) (*Session, error) {
 	s := newSession(srv, at)
-	if at != nil && !s.in.add(at.Initial) {
+	if at != nil && len(at.Initial) > 0 && srv.secures(conn) {
+		conn = &preread{conn, bytes.Clone(at.Initial)}
+	} else if at != nil && !s.in.add(at.Initial) {
 		s.in.drop()
 		_ = conn.Close()
 		return nil, fmt.Errorf("session: initial bytes: %w", ErrTooLarge)
@@ -89,10 +93,21 @@ func (srv *Server) ServeConn(conn net.Conn, at *Attach) (*Session, error) {
 
 // run gives s a connection and begins it.
 func (srv *Server) run(s *Session, conn net.Conn) error {
-	if !srv.loops.seat(s, conn) {
+	if !srv.sit(s, conn) {
+		if srv.secures(conn) {
+			conn = tls.Server(conn, srv.o.TLS)
+		}
 		s.onRoutine(conn)
 	}
 	return srv.begin(s)
+}
+
+// sit gives s a seat in a loop, if there is one for such a connection.
+func (srv *Server) sit(s *Session, conn net.Conn) bool {
+	if srv.secures(conn) {
+		return srv.loops.seatTLS(s, conn)
+	}
+	return srv.loops.seat(s, conn)
 }
 
 // begin admits s and starts it, or closes its connection.

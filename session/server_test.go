@@ -180,7 +180,7 @@ func TestTimeouts(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			// A TLS handshake takes a while itself: see below.
-			overSome(t, func(tr transport) bool { return tr.name != "tls" }, func(t *testing.T, tr transport) {
+			overSome(t, func(tr transport) bool { return !strings.HasPrefix(tr.name, "tls") }, func(t *testing.T, tr transport) {
 				o := tt.o
 				f := newFixture(t, tr, line, session.Handler{}, &o)
 				write(t, f.client, tt.say)

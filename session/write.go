@@ -222,7 +222,7 @@ func (s *Session) offerLocked(b *batch) (n int, room, ok bool) {
 	if err != nil {
 		s.failLocked(ByError, fmt.Errorf("session: %w", err))
 	}
-	return n, n == b.size, s.phase.Load() != phaseClosed
+	return n, n == b.size && !s.c.holding(), s.phase.Load() != phaseClosed
 }
 
 // TryWrite offers frames, in order, without ever blocking and without queueing whole frames, and returns how many were taken. A
@@ -366,7 +366,7 @@ func (s *Session) settleLocked(room bool) {
 		s.writtenLocked(n)
 	}
 	// Without room and with nothing left over, a drain goroutine is needed only if somebody waits for room.
-	if !room && s.phase.Load() != phaseClosed && (s.want || s.q != nil && s.q.len() > 0) {
+	if !room && s.phase.Load() != phaseClosed && (s.want || s.q != nil && s.q.len() > 0 || s.c.holding()) {
 		s.startDrainLocked()
 		return
 	}
