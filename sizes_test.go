@@ -18,6 +18,13 @@ const (
 	maxPackageLines = 4000 // without tests
 )
 
+// largerPackages may have more lines, each for a reason.
+var largerPackages = map[string]int{
+	// Two engines behind one seam, and the plain structs they share. What would leave first are the queue and the buffers, which
+	// know nothing of sessions; then the loops, once executors have shown what they need of them.
+	"session": 5800,
+}
+
 // Files, functions and packages stay small enough to be read.
 func TestSizes(t *testing.T) {
 	complain(t, checkSizes(repository(t)))
@@ -48,9 +55,13 @@ func checkSizes(folders []folder) []string {
 				complaints = append(complaints, funcSizes(s, d)...)
 			}
 		}
-		if total > maxPackageLines {
+		limit := maxPackageLines
+		if larger, ok := largerPackages[f.name]; ok {
+			limit = larger
+		}
+		if total > limit {
 			complaints = append(complaints, fmt.Sprintf("package %s has %d lines without tests, at most %d are allowed: split it",
-				f.name, total, maxPackageLines))
+				f.name, total, limit))
 		}
 	}
 	return complaints
