@@ -18,28 +18,30 @@ type bare Session
 
 // seat is what a session needs to be run by a loop.
 type seat struct {
-	loop   *loop
-	timer  timingwheel.Node[*Session]
-	peer   netip.AddrPort // not valid for a Unix socket
-	here   net.Addr       // shared by all sessions with the same one
-	there  net.Addr       // of a Unix socket
-	posted bool           // guarded by the loop's mutex
-
-	chair, generation uint32 // set when made
+	loop *loop // set when made
 
 	// Guarded by the session's mutex.
-	fd      int      // −1 when it is closed
-	watched bool     // it is in the interest list
-	mask    uint32   // what is watched for; 0 is nothing, because a one-shot interest has fired
-	away    bool     // somebody else than the driver has the turn
-	inline  bool     // the driver has the turn
-	owed    bool     // Tick is to be called in the next turn
-	deaf    bool     // nothing will be read any more
-	slow    bool     // turns are given to goroutines
-	quick   uint8    // turns in a row that did not need one
-	stalled int64    // since when the peer has taken nothing, while the pen is penDraining
+	fd      int    // −1 when it is closed
+	mask    uint32 // what is watched for; 0 is nothing, because a one-shot interest has fired
+	watched bool   // it is in the interest list
+	away    bool   // somebody else than the driver has the turn
+	inline  bool   // the driver has the turn
+	owed    bool   // Tick is to be called in the next turn
+	deaf    bool   // nothing will be read any more
+	slow    bool   // turns are given to goroutines
+	quick   uint8  // turns in a row that did not need one
+	posted  bool   // guarded by the loop's mutex
+	stalled int64  // since when the peer has taken nothing, while the pen is penDraining
 	tls     *bareTLS // the carrier, if the session speaks TLS; set when made
 	copied  net.Conn
+
+	// Set when made.
+	chair, generation uint32
+	peer              netip.AddrPort // not valid for a Unix socket
+	here              net.Addr       // shared by all sessions with the same one
+	there             net.Addr       // of a Unix socket
+
+	timer timingwheel.Node[*Session] // guarded by the loop's mutex
 }
 
 func (b *bare) session() *Session { return (*Session)(b) }

@@ -13,57 +13,61 @@ import (
 // Session is one live connection with identity. All methods may be called by any goroutine at any time, unless they say
 // otherwise, and none but Close, and Send, Write and WriteShared under the Wait policy, ever blocks.
 type Session struct {
+	// What each turn touches comes first, so that an idle session costs few misses of the cache when bytes come: up to the first
+	// fields of seat.
+
 	// Set when made.
-	id  uint64
 	srv *Server
 	c   carrier
-
-	proxy *transport.ProxyHeader // or nil
 	// Written by who has the turn, under mu.
-	h *Handler
-	o *settings
+	h     *Handler
+	o     *settings
+	codec Codec
+	phase atomic.Uint32 // written under mu by anybody
 
-	value atomic.Pointer[any]
-	phase atomic.Uint32 // written under mu
+	// Guarded by mu. The write path: see write.go.
+	pen       pen
+	corked    bool  // the messages of one read are being handled
+	overdue   bool  // the watch has seen the cork before
+	slot      uint8 // 1 + the slot in which the watch knows of the cork, or 0
+	want      bool  // TryWrite was refused and Writable is owed
+	notifying bool  // a goroutine is in notify
+	handshake bool  // the codec has not used anything yet
+	opened    bool  // Open was called; written only by who has the turn
+	ready     bool  // Open has returned
+	goodbye   bool  // Drain is owed when it has
+	linger    bool  // an ending session half-closes and waits for the peer
+	half      bool  // it has done so
+	mu        sync.Mutex
+	q         *queue
+	gathered  *batch   // what was sent meanwhile: see gather.go
+	prefixer  Prefixer // the codec, if it is one
 
 	// Owned by who has the turn.
-	in      inbound
 	replier Replier
-	replies []byte
+	in      inbound
 	discard bool // what arrives is thrown away undecoded
 
-	// The engine's: a connection and its goroutine (routine.go), or a seat in a loop (loop_linux.go).
+	lastRead atomic.Int64 // by the server's clock, as all times here
+
+	// The engine's: a seat in a loop (loop_linux.go), or a connection and its goroutine (routine.go).
+	seat    seat
 	conn    net.Conn
 	io      stream
 	streak  int           // reads in a row that found bytes at once
 	drained chan struct{} // closed when something has changed; made by who waits
-	seat    seat
 
+	// Set when made.
+	id    uint64
+	proxy *transport.ProxyHeader // or nil
+	value atomic.Pointer[any]
+	// Owned by who has the turn.
+	replies []byte
 	// Owned by the server, guarded by its mutex.
 	prev, next *Session
-
-	lastRead atomic.Int64 // by the server's clock, as all times here
-
-	mu sync.Mutex
-	// Guarded by mu. The write path: see write.go.
-	codec     Codec    // written only by who has the turn, who reads it without mu
-	prefixer  Prefixer // the codec, if it is one
-	q         *queue
-	pen       pen
-	gathered  *batch // what was sent meanwhile: see gather.go
-	lost      int    // bytes that were gathered and could not be written any more
-	corked    bool   // the messages of one read are being handled
-	overdue   bool   // the watch has seen the cork before
-	slot      uint8  // 1 + the slot in which the watch knows of the cork, or 0
-	want      bool   // TryWrite was refused and Writable is owed
-	notifying bool   // a goroutine is in notify
-	handshake bool   // the codec has not used anything yet
-	opened    bool   // Open was called; written only by who has the turn
-	ready     bool   // Open has returned
-	goodbye   bool   // Drain is owed when it has
-	linger    bool   // an ending session half-closes and waits for the peer
-	half      bool   // it has done so
-	waiters   []*waiter
+	// Guarded by mu.
+	lost    int // bytes that were gathered and could not be written any more
+	waiters []*waiter
 	// The end: see close.go.
 	info     *CloseInfo
 	endBy    int64 // when the handshake, or an ending session, is over at the latest; 0 is never
