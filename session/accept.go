@@ -29,7 +29,7 @@ func (srv *Server) Serve(ln net.Listener) error {
 	srv.mu.Lock()
 	if srv.closed {
 		srv.mu.Unlock()
-		return ErrServerClosed
+		return srv.shut
 	}
 	srv.listeners[own] = struct{}{}
 	srv.mu.Unlock()
@@ -78,7 +78,7 @@ func (srv *Server) acceptAll(accept func() error) error {
 		case err == nil:
 			pause = acceptPause
 		case srv.isClosed():
-			return ErrServerClosed
+			return srv.shut
 		case !temporary(err):
 			return fmt.Errorf("session: accept: %w", err)
 		default:
@@ -188,7 +188,7 @@ func (srv *Server) await(cut func(), limit int) (*arrival, error) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	if srv.closed {
-		return nil, ErrServerClosed
+		return nil, srv.shut
 	}
 	if n := srv.count + len(srv.arriving); n >= limit {
 		return nil, fmt.Errorf("%w: %d", ErrLimit, n)

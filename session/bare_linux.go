@@ -21,17 +21,17 @@ type seat struct {
 	loop *loop // set when made
 
 	// Guarded by the session's mutex.
-	fd      int    // −1 when it is closed
-	mask    uint32 // what is watched for; 0 is nothing, because a one-shot interest has fired
-	watched bool   // it is in the interest list
-	away    bool   // somebody else than the driver has the turn
-	inline  bool   // the driver has the turn
-	owed    bool   // Tick is to be called in the next turn
-	deaf    bool   // nothing will be read any more
-	slow    bool   // turns are given to goroutines
-	quick   uint8  // turns in a row that did not need one
-	posted  bool   // guarded by the loop's mutex
-	stalled int64  // since when the peer has taken nothing, while the pen is penDraining
+	fd      int      // −1 when it is closed
+	mask    uint32   // what is watched for; 0 is nothing, because a one-shot interest has fired
+	watched bool     // it is in the interest list
+	away    bool     // somebody else than the driver has the turn
+	inline  bool     // the driver has the turn
+	owed    bool     // Tick is to be called in the next turn
+	deaf    bool     // nothing will be read any more
+	slow    bool     // turns are given to goroutines
+	quick   uint8    // turns in a row that did not need one
+	posted  bool     // guarded by the loop's mutex
+	stalled int64    // since when the peer has taken nothing, while the pen is penDraining
 	tls     *bareTLS // the carrier, if the session speaks TLS; set when made
 	copied  net.Conn
 
@@ -66,7 +66,7 @@ func (b *bare) start() {
 	if s.phase.Load() == phaseClosed { // the server was closed; it has posted
 		return
 	}
-	if s.h.Open == nil && len(s.in.unread()) == 0 && s.srv.observer.Opened == nil { // nothing to do before bytes come
+	if s.h.Open == nil && s.pull == nil && len(s.in.unread()) == 0 && s.srv.observer.Opened == nil { // nothing to do before bytes come
 		s.opened, s.ready = true, true
 		s.opening()
 	}
@@ -185,7 +185,7 @@ func (s *Session) watchForLocked() {
 
 // slowLocked reports whether turns are given to goroutines.
 func (s *Session) slowLocked() bool {
-	return s.seat.slow || s.seat.loop.srv.loops.slow(s.seat.loop.now.Load())
+	return s.seat.slow || s.pull != nil || s.seat.loop.srv.loops.slow(s.seat.loop.now.Load())
 }
 
 // serve does what the driver has found for a session.

@@ -30,6 +30,7 @@ func (s *Session) failLocked(by By, err error) {
 	if s.info == nil {
 		s.info = &CloseInfo{By: by, Err: err}
 	}
+	s.leaveOpenLocked()
 	s.phase.Store(phaseClosed)
 	s.turnAwayLocked()
 	s.c.abortLocked()
@@ -49,6 +50,7 @@ func (s *Session) endLocked(info *CloseInfo, last []byte, linger bool) {
 		return
 	}
 	s.info, s.linger = info, linger
+	s.leaveOpenLocked()
 	s.phase.Store(phaseEnding)
 	s.endBy = 0
 	if limit := s.o.WriteTimeout + s.o.Linger; limit > 0 {

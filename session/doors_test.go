@@ -25,3 +25,19 @@ func OwesDrain(srv *Server) bool {
 
 // SetTLS makes the sessions of srv, which has none yet, speak TLS.
 func SetTLS(srv *Server, c *tls.Config) { srv.o.TLS = c }
+
+// HandsOver reports whether a message waits to be received.
+func HandsOver(s *Session) bool { return s.pull != nil && s.pull.waits.Load() }
+
+// Corked reports whether what is sent is gathered.
+func Corked(s *Session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.corked
+}
+
+// Dialing returns how many connections c is making.
+func Dialing(c *Client) int { return Arriving(c.srv) }
+
+// ClientClosed reports whether the client of s is closed.
+func ClientClosed(s *Session) bool { return s.srv.isClosed() }

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 
@@ -39,4 +40,40 @@ func Example() {
 	// hello
 	// world
 	// session: server closed: use of closed network connection
+}
+
+// A client asks for what comes next, in a loop.
+func ExampleDial() {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	srv := session.NewServer(codec.Line{}, &session.Handler{
+		Open: func(s *session.Session) error {
+			for _, word := range []string{"ready", "steady", "go"} {
+				_ = s.Send([]byte(word))
+			}
+			s.End(nil, nil)
+			return nil
+		},
+	}, nil)
+	go func() { _ = srv.Serve(ln) }()
+	defer srv.Close()
+
+	ctx := context.Background()
+	s, err := session.Dial(ctx, "tcp", ln.Addr().String(), codec.Line{}, nil)
+	if err != nil {
+		panic(err)
+	}
+	defer s.Close()
+	for msg, err := range s.Messages(ctx) {
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(string(msg))
+	}
+	// Output:
+	// ready
+	// steady
+	// go
 }

@@ -47,6 +47,9 @@ type Handler struct {
 	// Open sent is written, the socket is closed, and Close is called with ByRefusal.
 	Open func(*Session) error
 
+	// Pull makes messages wait until they are received: see [Session.Receive]. Message must be nil then.
+	Pull bool
+
 	// Message is called with each message. The bytes are borrowed until it returns, and may be changed until then.
 	Message func(s *Session, msg []byte)
 

@@ -16,7 +16,7 @@ func (srv *Server) enter(s *Session) error {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	if srv.closed {
-		return ErrServerClosed
+		return srv.shut
 	}
 	srv.lastID++
 	s.id = srv.lastID
@@ -58,6 +58,10 @@ func (srv *Server) leave(s *Session) {
 	}
 	s.prev, s.next = nil, nil
 	srv.count--
+	if srv.single && !srv.closed {
+		srv.closeLocked()
+		return
+	}
 	srv.emptyLocked()
 }
 

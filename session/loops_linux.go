@@ -256,7 +256,7 @@ func (s *Session) turnAway(t turn) {
 	done = true
 	took := s.srv.clock() - began
 	s.mu.Lock()
-	if took >= int64(slowTurn) {
+	if s.pull == nil && took >= int64(slowTurn) {
 		s.seat.quick = 0
 		if ls := &s.srv.loops; ls.slowUntil.Load() > began {
 			ls.slowUntil.Store(began + took + int64(slowFor))

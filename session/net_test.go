@@ -75,13 +75,19 @@ func overTLS(addr string) func() (net.Conn, error) {
 }
 
 func overUnix(t testing.TB, srv *session.Server) func() (net.Conn, error) {
+	addr := serve(t, srv, listen(t, "unix", socketPath(t)))
+	return func() (net.Conn, error) { return net.Dial("unix", addr) }
+}
+
+// socketPath returns where a Unix socket may be.
+func socketPath(t testing.TB) string {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "sluice") //nolint:usetesting // t.TempDir may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	addr := serve(t, srv, listen(t, "unix", filepath.Join(dir, "s")))
-	return func() (net.Conn, error) { return net.Dial("unix", addr) }
+	return filepath.Join(dir, "s")
 }
 
 // transportOf returns the transport with a name.

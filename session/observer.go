@@ -47,7 +47,7 @@ func (s *Session) closed(info *CloseInfo) {
 
 // refused counts a connection that did not become a session.
 func (srv *Server) refused(remote net.Addr, err error) {
-	if errors.Is(err, ErrServerClosed) {
+	if errors.Is(err, srv.shut) {
 		return
 	}
 	srv.counters[0].refused.Add(1)

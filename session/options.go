@@ -17,6 +17,8 @@ var (
 	ErrClosed = fmt.Errorf("session: closed: %w", net.ErrClosed)
 	// ErrServerClosed is what Serve and ServeConn return after Close or Shutdown. It is a net.ErrClosed.
 	ErrServerClosed = fmt.Errorf("session: server closed: %w", net.ErrClosed)
+	// ErrClientClosed is what Dial and ServeConn return after Close or Shutdown. It is a net.ErrClosed.
+	ErrClientClosed = fmt.Errorf("session: client closed: %w", net.ErrClosed)
 	// ErrQueueFull says that a frame was not taken because the outgoing queue was full.
 	ErrQueueFull = errors.New("session: outgoing queue is full")
 	// ErrTimeout says that the peer was too slow: with its handshake, with a sign of life, or with reading.
@@ -27,6 +29,10 @@ var (
 	ErrLimit = errors.New("session: too many sessions")
 	// ErrNoCodec says that a session has no codec.
 	ErrNoCodec = errors.New("session: no codec")
+	// ErrNoPull says that the messages of a session go to its handler.
+	ErrNoPull = errors.New("session: messages are not received but handled")
+	// ErrReceiving says that somebody else is receiving the messages of a session.
+	ErrReceiving = errors.New("session: messages are being received elsewhere")
 )
 
 // Policy says what Send, Write and WriteShared do when the outgoing queue is full.
@@ -81,8 +87,9 @@ type Options struct {
 	// WriteTimeout ends a session that has bytes to write of which the peer's side took none for so long; default 10 s. It also
 	// bounds how long the Wait policy waits.
 	WriteTimeout time.Duration
-	// HandshakeTimeout bounds the TLS handshake and then the time until the codec has used the first bytes; default 10 s. For
-	// connections given to ServeConn only the TLS handshake counts.
+	// HandshakeTimeout bounds the TLS handshake, or the PROXY header, and then the time until the codec has used the first bytes; default
+	// 10 s. For connections given to ServeConn only the TLS handshake counts. A client's Dial takes no longer for connecting and
+	// the TLS handshake together.
 	HandshakeTimeout time.Duration
 	// IdleTimeout ends a session from which nothing was received for so long. Zero means off: silence is normal where data is
 	// pushed, and TCP keep-alive finds peers that are gone.
@@ -104,6 +111,7 @@ type Options struct {
 	// TLS makes sessions speak TLS, as the server's end, over connections that do not speak it already. On Linux, over TCP and Unix sockets, they run on
 	// loops after the handshake, if a test at the first of them finds that crypto/tls can be used there; sessions over
 	// connections of a TLS listener never do. It is used as it is, so it must not be changed afterwards.
+	// A client's Dial speaks it as the client's end; connections given to a client's ServeConn are as they are.
 	TLS *tls.Config
 
 	// Delay, KeepAlive, SendBuffer and NotSentLowat are for sockets; those that a *transport.Listener accepts have its options instead.

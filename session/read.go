@@ -54,6 +54,9 @@ func sooner(a, b int64) int64 {
 // lateLocked is called when a time has come that dueLocked told. Bytes that arrive do not move it, so it may be that the peer was
 // not silent after all. It reports whether Tick is to be called.
 func (s *Session) lateLocked() (tick bool) {
+	if s.pull != nil && s.pull.waits.Load() { // it is not the peer who is silent
+		s.forgiveLocked()
+	}
 	now, o := s.srv.clock(), s.o
 	switch phase := s.phase.Load(); {
 	case phase == phaseClosed:
@@ -95,6 +98,9 @@ func (s *Session) open() bool {
 	}
 	if err == nil {
 		s.hasOpened()
+		if s.h.Pull {
+			s.awaitFirst()
+		}
 		return true
 	}
 	s.srv.refused(s.RemoteAddr(), err)
@@ -196,8 +202,11 @@ func (s *Session) decodeAll() error {
 		}
 		if msg != nil && s.phase.Load() == phaseOpen {
 			s.srv.shard(s).messages.Add(1)
-			if s.h.Message != nil {
+			switch {
+			case s.h.Message != nil:
 				s.h.Message(s, msg)
+			case s.h.Pull:
+				s.handOver(msg)
 			}
 		}
 	}

@@ -20,6 +20,8 @@ type Server struct {
 	handler  *Handler
 	pools    *pools
 	observer Observer
+	shut     error // what is returned after Close
+	single   bool  // closed when its session ends
 	start    time.Time
 
 	counters [counterShards]counters
@@ -53,6 +55,7 @@ func NewServer(codec Codec, h *Handler, o *Options) *Server {
 		o: o.settings(), codec: codec, handler: &own, start: time.Now(),
 		closing: make(chan struct{}), empty: make(chan struct{}),
 		listeners: make(map[net.Listener]struct{}), arriving: make(map[*arrival]struct{}), addresses: make(map[netip.Addr]int),
+		shut: ErrServerClosed,
 	}
 	srv.watch.stop, srv.watch.loops = make(chan struct{}), &srv.loops
 	if srv.o.Observer != nil {
@@ -158,7 +161,7 @@ func (srv *Server) Len() int {
 func (srv *Server) Close() error {
 	srv.stopAccepting()
 	for s := range srv.Sessions() {
-		s.Abort(ErrServerClosed)
+		s.Abort(srv.shut)
 	}
 	if !inHandler() {
 		<-srv.empty
@@ -204,9 +207,12 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 func (srv *Server) stopAccepting() {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	if srv.closed {
-		return
+	if !srv.closed {
+		srv.closeLocked()
 	}
+}
+
+func (srv *Server) closeLocked() {
 	srv.closed = true
 	close(srv.closing)
 	for ln := range srv.listeners {

@@ -23,6 +23,7 @@ type Session struct {
 	h     *Handler
 	o     *settings
 	codec Codec
+	pull  *pull         // or nil
 	phase atomic.Uint32 // written under mu by anybody
 
 	// Guarded by mu. The write path: see write.go.
@@ -105,6 +106,9 @@ func newSession(srv *Server, at *Attach) *Session {
 		}
 	}
 	s.SetCodec(codec)
+	if s.h.Pull {
+		s.pullLocked()
+	}
 	s.done.Add(1)
 	return s
 }
@@ -157,8 +161,12 @@ func (s *Session) SetValue(v any) { s.value.Store(&v) }
 // handler of any session it does not wait: what is running there may be what it would wait for. Closing again only waits.
 func (s *Session) Close() {
 	s.Abort(ErrClosed)
-	if !inHandler() {
-		s.done.Wait()
+	if inHandler() {
+		return
+	}
+	s.done.Wait()
+	if s.srv.single {
+		s.srv.ended()
 	}
 }
 

@@ -110,6 +110,9 @@ func (s *Session) SetHandler(h *Handler) {
 		h = new(Handler)
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.h = h
-	s.mu.Unlock()
+	if h.Pull {
+		s.pullLocked()
+	}
 }

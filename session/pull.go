@@ -1,0 +1,191 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"sync/atomic"
+)
+
+// Messages that are received instead of handled. Who has the turn of such a session waits, with each message, until somebody asks, and
+// puts a copy into the memory of who does; so no message is taken that nobody gets, and a message belongs to the caller without
+// holding the session up. Before the first message is asked for, nothing is read at all. On an event loop the turns are given
+// to goroutines at once, because waiting is what they do.
+
+// pull is where the one who has the turn meets the one who receives.
+type pull struct {
+	ask   chan []byte   // memory for a message, from who wants one; taken only when there is one
+	got   chan []byte   // the message in it
+	first chan struct{} // closed when somebody has asked
+	over  chan struct{} // closed when no message comes any more; written under the session's mutex
+
+	waits atomic.Bool // who has the turn waits to be asked
+
+	busy  atomic.Bool // somebody receives, who owns:
+	asked bool        // first is closed
+	buf   []byte      // what was received last
+}
+
+func newPull() *pull {
+	return &pull{ask: make(chan []byte), got: make(chan []byte, 1), first: make(chan struct{}), over: make(chan struct{})}
+}
+
+// pullKept is how much memory is kept for the next message.
+const pullKept = 64 << 10
+
+// Receive waits for the next message of a session whose handler says Pull. The message is valid until the next call. When none comes
+// any more the error is io.EOF, perhaps with the codec's reason around it, if the peer ended the session in order; otherwise
+// [ErrClosed] with the cause. The context's error, wrapped, loses no message: the next call gets it. [ErrReceiving] says that another
+// goroutine is receiving, or iterating, [ErrNoPull] that the session's messages go to a handler. It must not be called by a
+// function of the session's own handler, for which the message would have to wait.
+func (s *Session) Receive(ctx context.Context) ([]byte, error) {
+	p, err := s.takePull()
+	if err != nil {
+		return nil, err
+	}
+	defer p.busy.Store(false)
+	return s.receiveOne(ctx, p)
+}
+
+// Messages iterates over the messages of a session whose handler says Pull. Each is valid until the next iteration. The iteration
+// ends without an error when the peer ended the session in order, and otherwise with one of the errors of [Session.Receive], and no
+// message, as its last step. Breaking out of it leaves the session open: what is not asked for is not read, beyond a buffer full, so
+// that the peer feels it, and may be received later.
+func (s *Session) Messages(ctx context.Context) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		p, err := s.takePull()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer p.busy.Store(false)
+		for {
+			msg, err := s.receiveOne(ctx, p)
+			if errors.Is(err, io.EOF) || !yield(msg, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// takePull makes the caller the one who receives.
+func (s *Session) takePull() (*pull, error) {
+	s.mu.Lock()
+	p := s.pull
+	s.mu.Unlock()
+	switch {
+	case p == nil:
+		return nil, ErrNoPull
+	case !p.busy.CompareAndSwap(false, true):
+		return nil, ErrReceiving
+	}
+	return p, nil
+}
+
+func (s *Session) receiveOne(ctx context.Context, p *pull) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("session: receive: %w", err)
+	}
+	if !p.asked {
+		p.asked = true
+		close(p.first)
+	}
+	if cap(p.buf) > pullKept {
+		p.buf = nil
+	}
+	select {
+	case p.ask <- p.buf[:0]:
+		p.buf = <-p.got
+		return p.buf, nil
+	case <-p.over:
+		return nil, s.endOfMessages()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("session: receive: %w", ctx.Err())
+	}
+}
+
+// endOfMessages says why none comes any more.
+func (s *Session) endOfMessages() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.info.By == ByPeer && errors.Is(s.info.Err, io.EOF) {
+		return s.info.Err
+	}
+	return s.errLocked()
+}
+
+// awaitFirst waits until the first message is asked for, or none will be. It is called by who has the turn.
+func (s *Session) awaitFirst() {
+	select {
+	case <-s.pull.first:
+		return
+	default:
+	}
+	s.uncork() // nothing is held back meanwhile
+	s.pull.waits.Store(true)
+	select {
+	case <-s.pull.first:
+	case <-s.pull.over:
+	}
+	s.pulled()
+}
+
+// handOver gives a message to who asks for one. It is called by who has the turn.
+func (s *Session) handOver(msg []byte) {
+	p := s.pull
+	select {
+	case buf := <-p.ask:
+		p.got <- append(buf, msg...)
+		return
+	default:
+	}
+	s.uncork()
+	p.waits.Store(true)
+	select {
+	case buf := <-p.ask:
+		p.got <- append(buf, msg...)
+	case <-p.over:
+	}
+	s.pulled()
+}
+
+// pulled ends a wait in which the peer's silence did not count.
+func (s *Session) pulled() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pull.waits.Store(false)
+	s.forgiveLocked()
+	s.armLocked()
+}
+
+// forgiveLocked starts the clocks anew that count how long the peer is silent.
+func (s *Session) forgiveLocked() {
+	if s.phase.Load() != phaseOpen {
+		return
+	}
+	now := s.srv.clock()
+	s.lastRead.Store(now)
+	if s.handshake && s.endBy > 0 {
+		s.endBy = now + int64(s.o.HandshakeTimeout)
+	}
+}
+
+// leaveOpenLocked is called before the session stops being open.
+func (s *Session) leaveOpenLocked() {
+	if s.pull != nil && s.phase.Load() == phaseOpen {
+		close(s.pull.over)
+	}
+}
+
+// pullLocked makes the session one whose messages are received.
+func (s *Session) pullLocked() {
+	if s.pull != nil {
+		return
+	}
+	s.pull = newPull()
+	if s.phase.Load() != phaseOpen {
+		close(s.pull.over)
+	}
+}
