@@ -72,7 +72,7 @@ type Options struct {
 	// MaxMessage is the largest message in bytes, received or assembled by the codec; default 64 KiB. At most this and 16 KiB
 	// of framing are kept for a message that is not complete.
 	MaxMessage int
-	// ReadBuffer is the size in bytes of the pooled buffers that sessions borrow while they read; default 16 KiB, never off.
+	// ReadBuffer is the size in bytes of the pooled buffers that sessions borrow while they read; default 64 KiB, never off.
 	ReadBuffer int
 
 	// QueueBytes and QueueFrames bound what waits to be written for one session, defaults 64 KiB and 1,024. A frame that is
@@ -164,7 +164,7 @@ func (o *Options) withDefaults() Options {
 		c = *o
 	}
 	c.MaxMessage = size(c.MaxMessage, 64<<10, maxInt-headerSlack)
-	c.ReadBuffer = size(c.ReadBuffer, 16<<10, 16<<10)
+	c.ReadBuffer = size(c.ReadBuffer, 64<<10, 64<<10)
 	c.QueueBytes = size(c.QueueBytes, 64<<10, 64<<10)
 	c.QueueFrames = size(c.QueueFrames, 1024, 1024)
 	c.QueueAge = max(c.QueueAge, 0)
