@@ -284,3 +284,10 @@ func Watched(srv *Server) (n int) {
 	}
 	return n
 }
+
+// Took returns how many bytes the connection took and how many frames the policy refused or dropped, of a server with fewer sessions than
+// there are shards of counters.
+func Took(s *Session) (bytes, drops int) {
+	c := s.srv.shard(s)
+	return int(c.bytesOut.Load()), int(c.drops.Load())
+}

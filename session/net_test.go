@@ -22,6 +22,7 @@ import (
 
 	"github.com/sluice-push/sluice/codec"
 	"github.com/sluice-push/sluice/session"
+	network "github.com/sluice-push/sluice/transport"
 )
 
 // limit bounds everything in these tests that could hang.
@@ -55,6 +56,13 @@ var transports = []transport{
 	{"pipe", session.EngineAuto, false, false, func(_ testing.TB, srv *session.Server) func() (net.Conn, error) {
 		return func() (net.Conn, error) {
 			client, server := net.Pipe()
+			_, err := srv.ServeConn(server, nil)
+			return client, err
+		}
+	}},
+	{"memory", session.EngineAuto, false, true, func(_ testing.TB, srv *session.Server) func() (net.Conn, error) {
+		return func() (net.Conn, error) {
+			client, server := network.Pipe(0)
 			_, err := srv.ServeConn(server, nil)
 			return client, err
 		}

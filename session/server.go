@@ -160,14 +160,21 @@ func (srv *Server) Len() int {
 // called from a handler it does not wait. It always returns nil.
 func (srv *Server) Close() error {
 	srv.stopAccepting()
-	for s := range srv.Sessions() {
-		s.Abort(srv.shut)
-	}
+	srv.abort()
 	if !inHandler() {
 		<-srv.empty
 		srv.ended()
 	}
 	return nil
+}
+
+// abort ends all sessions and reports whether there were any.
+func (srv *Server) abort() (found bool) {
+	for s := range srv.Sessions() {
+		s.Abort(srv.shut)
+		found = true
+	}
+	return found
 }
 
 // ended waits for goroutines that are no session's.
@@ -178,10 +185,39 @@ func (srv *Server) ended() {
 }
 
 // Shutdown stops listening, calls Drain of the handler for every session, and waits until all sessions have ended. When ctx is
-// done first it closes the rest as Close does and returns the context's error. Called from a handler it does not wait.
+// done first it closes the rest as Close does, which lets go of a Drain that waits for its peer, and returns the context's error.
+// Called from a handler it does not wait.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.stopAccepting()
+	over := srv.drain(ctx)
+	if !over && inHandler() {
+		return nil
+	}
+	if !over {
+		select {
+		case <-srv.empty:
+			srv.ended()
+			return nil
+		case <-ctx.Done():
+		}
+	}
+	_ = srv.Close()
+	return fmt.Errorf("session: shutdown: %w", ctx.Err())
+}
+
+// drain calls Drain for every session. If ctx is done before that it ends them all instead, and reports it.
+func (srv *Server) drain(ctx context.Context) (over bool) {
+	aborted := make(chan bool, 1)
+	stop := context.AfterFunc(ctx, func() { aborted <- srv.abort() })
+	defer func() {
+		if !stop() {
+			over = <-aborted
+		}
+	}()
 	for s := range srv.Sessions() {
+		if ctx.Err() != nil {
+			return false
+		}
 		s.mu.Lock()
 		ready := s.ready
 		s.goodbye = !ready
@@ -190,17 +226,7 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 			s.drainOnce()
 		}
 	}
-	if inHandler() {
-		return nil
-	}
-	select {
-	case <-srv.empty:
-		srv.ended()
-		return nil
-	case <-ctx.Done():
-		_ = srv.Close()
-		return fmt.Errorf("session: shutdown: %w", ctx.Err())
-	}
+	return false
 }
 
 // stopAccepting closes the listeners. From now on no session comes.

@@ -1,0 +1,376 @@
+package session_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/session"
+)
+
+// errOurs is what all causes of these tests are.
+var errOurs = errors.New("ours")
+
+// trial is a server with some clients, in which everybody does what comes to mind.
+type trial struct {
+	t      *testing.T
+	seed   uint64
+	draws  atomic.Uint64
+	stamp  atomic.Int64
+	faults atomic.Int32
+
+	o     session.Options
+	fixed int // the size of frames when they may be dropped
+	srv   *session.Server
+
+	mu  sync.Mutex
+	all map[uint64]*books // by session
+}
+
+// bad reports what is unlawful, with what is needed to see it again.
+func (tr *trial) bad(format string, args ...any) {
+	if tr.faults.Add(1) <= 10 {
+		tr.t.Errorf("SLUICE_SEED=%d: %s", tr.seed, fmt.Sprintf(format, args...))
+	}
+}
+
+// draw returns a source of chance.
+func (tr *trial) draw() *rand.Rand {
+	return rand.New(rand.NewPCG(tr.seed, tr.draws.Add(1))) //nolint:gosec // repeatable
+}
+
+func choose[T any](rnd *rand.Rand, from ...T) T { return from[rnd.IntN(len(from))] }
+
+// maxSessions is how many sessions a trial has at most: each is counted in a shard of its own.
+const maxSessions = 15
+
+// options draws limits that are soon reached.
+func (tr *trial) options(engine session.Engine) {
+	rnd := tr.draw()
+	const ms = time.Millisecond
+	tr.o = session.Options{
+		Engine:           engine,
+		Policy:           choose(rnd, session.Wait, session.Wait, session.Refuse, session.DropOldest, session.CloseSlow),
+		QueueBytes:       choose(rnd, 1, 500, 5000, 64<<10),
+		QueueFrames:      choose(rnd, 1, 3, 100),
+		QueueAge:         choose(rnd, 0, 0, 0, ms),
+		SendBuffer:       choose(rnd, 8<<10, 16<<10, 32<<10, 0),
+		NotSentLowat:     choose(rnd, 0, 0, 4096),
+		MaxMessage:       4096,
+		WriteTimeout:     choose(rnd, 10*ms, 30*ms, -1),
+		IdleTimeout:      choose(rnd, 0, 0, 0, 25*ms),
+		HandshakeTimeout: choose(rnd, -1, 20*ms, time.Second),
+		Linger:           choose(rnd, 1*ms, 20*ms, -1),
+		MaxSessions:      choose(rnd, 0, 0, 10),
+		TickInterval:     choose(rnd, 0, 2*ms, 10*ms),
+	}
+	tr.fixed = choose(rnd, 20, 3000, 20_000, 100_000)
+}
+
+// booksOf returns the books of a session whose Open was called, or nil.
+func booksOf(s *session.Session) *books { b, _ := s.Value().(*books); return b }
+
+func (tr *trial) handler() *session.Handler {
+	return &session.Handler{
+		Open: func(s *session.Session) error {
+			b := &books{trial: tr, s: s, client: ^uint32(0)}
+			if s.Value() != nil {
+				tr.bad("Open was called twice")
+			}
+			b.running.Add(1)
+			defer b.running.Add(-1)
+			b.state.Store(1)
+			s.SetValue(b)
+			tr.mu.Lock()
+			tr.all[s.ID()] = b
+			tr.mu.Unlock()
+			rnd := tr.draw()
+			tr.act(b, rnd, true)
+			if rnd.IntN(20) == 0 {
+				return fmt.Errorf("%w: refused", errOurs)
+			}
+			return nil
+		},
+		Message: func(s *session.Session, msg []byte) {
+			b := booksOf(s)
+			defer b.enter("Message", 1)()
+			b.heard(msg)
+			tr.act(b, tr.draw(), true)
+		},
+		Tick: func(s *session.Session) {
+			b := booksOf(s)
+			defer b.enter("Tick", 1)()
+			tr.act(b, tr.draw(), true)
+		},
+		Writable: func(s *session.Session) {
+			b := booksOf(s)
+			defer b.notifying.Add(-1)
+			if b.notifying.Add(1) != 1 || b.state.Load() != 1 {
+				tr.bad("%d calls of Writable in state %d", b.notifying.Load(), b.state.Load())
+			}
+			tr.act(b, tr.draw(), true)
+		},
+		Drain: func(s *session.Session) {
+			if b := booksOf(s); b != nil {
+				tr.act(b, tr.draw(), false)
+			}
+		},
+		Close: tr.closed,
+	}
+}
+
+func (tr *trial) closed(s *session.Session, info *session.CloseInfo) {
+	b := booksOf(s)
+	defer b.enter("Close", 1)()
+	if b.notifying.Load() != 0 {
+		tr.bad("Close while Writable runs")
+	}
+	b.mu.Lock()
+	if b.over != 0 {
+		tr.bad("Close was called twice")
+	}
+	b.over, b.closed = tr.stamp.Add(1), *info
+	b.mu.Unlock()
+	rnd := tr.draw()
+	tr.act(b, rnd, false)
+	if other := tr.other(rnd); other != nil {
+		tr.act(other, rnd, false)
+	}
+	b.state.Store(2)
+	tr.harm(rnd, 10)
+}
+
+// heard checks that messages come in order and without a gap.
+func (b *books) heard(msg []byte) {
+	client, number := binary.BigEndian.Uint32(msg), binary.BigEndian.Uint32(msg[4:])
+	if b.client == ^uint32(0) {
+		b.client = client
+	}
+	if client != b.client || number != b.messages {
+		b.trial.bad("message %d of client %d came, expected %d of %d", number, client, b.messages, b.client)
+	}
+	b.messages++
+}
+
+// other returns some session that has been opened.
+func (tr *trial) other(rnd *rand.Rand) *books {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	id := uint64(1 + rnd.IntN(maxSessions))
+	return tr.all[id]
+}
+
+// harm panics or ends the goroutine, once in a while.
+func (tr *trial) harm(rnd *rand.Rand, often int) {
+	switch rnd.IntN(1000 / often) {
+	case 0:
+		panic(fmt.Sprint("at random: ", tr.draws.Load()))
+	case 1:
+		runtime.Goexit()
+	}
+}
+
+// act does something with a session. In a function of a handler that may be fatal for it.
+func (tr *trial) act(b *books, rnd *rand.Rand, function bool) {
+	if function {
+		defer tr.harm(rnd, 8)
+		switch rnd.IntN(60) {
+		case 0, 1: // wait
+			<-time.After(time.Duration(rnd.IntN(5)) * time.Millisecond)
+		case 2: // compute
+			for began := time.Now(); time.Since(began) < 15*time.Millisecond; {
+				_ = filling(1, 2)
+			}
+		case 3, 4:
+			if other := tr.other(rnd); other != nil {
+				b = other
+			}
+		}
+	}
+	for range 1 + rnd.IntN(3) {
+		if !tr.actOnce(b, rnd) {
+			return
+		}
+	}
+}
+
+// actOnce reports whether the session is still alive.
+func (tr *trial) actOnce(b *books, rnd *rand.Rand) bool {
+	s := b.s
+	size := headBytes + choose(rnd, 0, 5, 100, 100, 100, 1000, 20_000, 150_000)
+	if tr.o.Policy == session.DropOldest {
+		size = tr.fixed
+	}
+	cause := fmt.Errorf("%w: %d", errOurs, tr.draws.Load())
+	switch what := rnd.IntN(140); {
+	case what == 0:
+		b.ends(session.ErrClosed, func() {
+			s.Close()
+		})
+		return false
+	case what == 1:
+		b.ends(cause, func() { s.Abort(cause) })
+		return false
+	case what == 2:
+		first, p := b.frames(1, size, true)
+		b.ends(cause, func() { s.End(p[0], cause) })
+		b.judge(first, 1, accepted)
+		return false
+	case what == 3:
+		_, _, _ = s.LocalAddr(), s.RemoteAddr(), s.Conn()
+		return true
+	case what < 40:
+		first, p := b.frames(1, size, false)
+		return b.wrote(first, s.Send(p[0][4:]))
+	case what < 60:
+		first, p := b.frames(1, size, false)
+		err := s.Write(p[0])
+		clear(p[0])
+		return b.wrote(first, err)
+	case what < 80:
+		first, p := b.frames(1, size, false)
+		return b.wrote(first, s.WriteShared(p[0]))
+	default:
+		first, p := b.frames(1+rnd.IntN(4), size, false)
+		taken, err := s.TryWrite(p)
+		b.judge(first, taken, accepted)
+		b.judgeRest(first+taken, len(p)-taken)
+		return err == nil
+	}
+}
+
+// judgeRest notes the frames that TryWrite did not take; that is not the policy.
+func (b *books) judgeRest(first, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range n {
+		b.offers[first+i].verdict = refused
+	}
+}
+
+// disturb does something from outside, until stop.
+func (tr *trial) disturb(stop <-chan struct{}) {
+	rnd := tr.draw()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Duration(rnd.IntN(1000)) * time.Microsecond):
+		}
+		for s := range tr.srv.Sessions() {
+			_ = s.Conn()
+			if b := booksOf(s); b != nil && rnd.IntN(3) == 0 {
+				tr.act(b, rnd, false)
+			}
+		}
+		if b := tr.other(rnd); b != nil && rnd.IntN(100) == 0 {
+			b.ends(session.ErrClosed, b.s.Close)
+			if b.state.Load() != 2 {
+				tr.bad("Close did not wait")
+			}
+		}
+	}
+}
+
+// run is one trial.
+func (tr *trial) run(kind transport) {
+	tr.options(kind.engine)
+	tr.srv = session.NewServer(codec.Length{Max: 1 << 20}, tr.handler(), &tr.o)
+	dial := kind.start(tr.t, tr.srv)
+	rnd := tr.draw()
+	over, end := context.WithCancel(context.Background())
+	defer end()
+	var clients, others sync.WaitGroup
+	peers := make([]*peer, maxSessions)
+	for i := range peers {
+		peers[i] = &peer{number: uint32(i), rnd: tr.draw()}
+		clients.Go(func() { peers[i].run(over, dial) })
+	}
+	stop := make(chan struct{})
+	for range 4 {
+		others.Go(func() { tr.disturb(stop) })
+	}
+	gone := make(chan struct{})
+	go func() { clients.Wait(); close(gone) }()
+	select {
+	case <-gone:
+	case <-time.After(time.Duration(rnd.IntN(80)) * time.Millisecond):
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if rnd.IntN(2) == 0 {
+		_ = tr.srv.Shutdown(ctx)
+	} else {
+		_ = tr.srv.Close()
+	}
+	end()
+	close(stop)
+	<-gone
+	others.Wait()
+	tr.check(peers)
+}
+
+// check looks at everything when it is over.
+func (tr *trial) check(peers []*peer) {
+	if st := tr.srv.Stats(); st.Sessions != 0 || st.Opened != st.Closed || int(st.Opened) != len(tr.all) {
+		tr.bad("%+v, %d sessions were opened", st, len(tr.all))
+	}
+	received := make(map[uint64]*peer)
+	for _, p := range peers {
+		if len(p.received) < headBytes {
+			continue
+		}
+		id := uint64(binary.BigEndian.Uint32(p.received[12:]))
+		if tr.all[id] == nil || received[id] != nil {
+			tr.bad("client %d received bytes of session %d", p.number, id)
+		}
+		received[id] = p
+	}
+	for id, b := range tr.all {
+		if p := received[id]; p != nil {
+			b.check(p.received, p.whole)
+			if b.client != ^uint32(0) && b.client != p.number {
+				tr.bad("client %d received bytes for client %d", p.number, b.client)
+			}
+		} else {
+			b.check(nil, false)
+		}
+	}
+}
+
+// Everybody does what comes to mind, on every kind of connection: handlers write, block, compute, panic, end their goroutines and
+// their sessions, others do so from outside, peers stop reading, talk nonsense, and leave in every way, and in the middle of it
+// the server ends. The laws hold: see books.
+func TestLaws(t *testing.T) {
+	rounds := 12
+	seed := rand.Uint64()
+	if given, err := strconv.ParseUint(os.Getenv("SLUICE_SEED"), 10, 64); err == nil {
+		seed, rounds = given, 1
+	}
+	over(t, func(t *testing.T, kind transport) {
+		warm, _ := net.Pipe()
+		_ = warm.Close()
+		for i := range rounds {
+			tr := &trial{t: t, seed: seed + uint64(i), all: make(map[uint64]*books)}
+			before := openFiles()
+			t.Run(strconv.FormatUint(tr.seed, 10), func(t *testing.T) { tr.t = t; tr.run(kind) })
+			if after := openFiles(); after != before {
+				t.Errorf("SLUICE_SEED=%d: %d descriptors are open, it were %d", tr.seed, after, before)
+			}
+			if t.Failed() {
+				return
+			}
+		}
+	})
+}
