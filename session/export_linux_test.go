@@ -48,3 +48,6 @@ func ServeLate(srv *Server, conn net.Conn, before func(*Session)) *Session {
 	s.c.start()
 	return s
 }
+
+// FailTLS makes the test of crypto/tls fail for a server which has no session yet.
+func FailTLS(srv *Server, err error) { srv.loops.secrets.test = func() error { return err } }

@@ -304,8 +304,10 @@ func (r *recorder) Write(p []byte) (int, error) {
 
 func (r *recorder) logger() *slog.Logger { return slog.New(slog.NewTextHandler(r, nil)) }
 
-func (r *recorder) has(text string) bool {
+func (r *recorder) has(text string) bool { return strings.Contains(r.text(), text) }
+
+func (r *recorder) text() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return strings.Contains(r.out.String(), text)
+	return r.out.String()
 }

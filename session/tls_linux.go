@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -224,6 +225,9 @@ func (b *bareTLS) answer() {
 	s := b.session()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := b.mem.Err(); err != nil {
+		s.failLocked(ByError, fmt.Errorf("session: %w", err))
+	}
 	if s.pen != penFree || s.phase.Load() == phaseClosed {
 		return
 	}

@@ -80,8 +80,11 @@ func (c *Conn) Write(p []byte) error {
 	if _, err := c.conn.Write(p[:len(p):len(p)]); err != nil {
 		return err
 	}
-	return c.wire.failed()
+	return c.Err()
 }
+
+// Err returns why nothing can be sent any more, or nil: [ErrFlood], after Read, or net.ErrClosed.
+func (c *Conn) Err() error { return c.wire.failed() }
 
 // CloseWrite tells the peer, at the next Flush, that nothing more comes (close_notify, RFC 8446 section 6.1). Calling it again does nothing.
 func (c *Conn) CloseWrite() error { return c.conn.CloseWrite() }

@@ -176,6 +176,9 @@ func TestFlood(t *testing.T) {
 	if err := server.Write(answer); !errors.Is(err, tlsconn.ErrFlood) {
 		t.Errorf("write: %v", err)
 	}
+	if err := server.Err(); !errors.Is(err, tlsconn.ErrFlood) {
+		t.Errorf("error: %v", err)
+	}
 	if n := server.Pending(); n > 5*tlsconn.MaxPlain {
 		t.Errorf("%d bytes are kept", n)
 	}
