@@ -270,31 +270,33 @@ func TestNothingBeforeOpen(t *testing.T) {
 		}
 		receive(t, read)
 	})
-	t.Run("shutdown during Open", func(t *testing.T) {
-		overSome(t, direct, func(t *testing.T, tr transport) {
-			goOn, began, calls := make(chan struct{}), make(chan struct{}), make(chan bool, 10)
-			var open atomic.Bool
-			h := session.Handler{
-				Open:  func(*session.Session) error { close(began); <-goOn; open.Store(true); return nil },
-				Drain: func(s *session.Session) { calls <- open.Load(); s.Abort(nil) },
-			}
-			srv := session.NewServer(line, &h, &session.Options{Engine: tr.engine})
-			client, err := tr.start(t, srv)()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer client.Close()
-			receive(t, began)
-			done := make(chan error, 1)
-			go func() { done <- srv.Shutdown(context.Background()) }()
-			await(t, func() bool { return session.OwesDrain(srv) })
-			close(goOn)
-			if after := receive(t, calls); !after {
-				t.Error("Drain was called during Open")
-			}
-			if err := receive(t, done); err != nil {
-				t.Error(err)
-			}
-		})
+}
+
+// A server that shuts down during Open drains the session when Open has returned.
+func TestShutdownDuringOpen(t *testing.T) {
+	overSome(t, direct, func(t *testing.T, tr transport) {
+		goOn, began, calls := make(chan struct{}), make(chan struct{}), make(chan bool, 10)
+		var open atomic.Bool
+		h := session.Handler{
+			Open:  func(*session.Session) error { close(began); <-goOn; open.Store(true); return nil },
+			Drain: func(s *session.Session) { calls <- open.Load(); s.Abort(nil) },
+		}
+		srv := session.NewServer(line, &h, &session.Options{Engine: tr.engine})
+		client, err := tr.start(t, srv)()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		receive(t, began)
+		done := make(chan error, 1)
+		go func() { done <- srv.Shutdown(context.Background()) }()
+		await(t, func() bool { return session.OwesDrain(srv) })
+		close(goOn)
+		if after := receive(t, calls); !after {
+			t.Error("Drain was called during Open")
+		}
+		if err := receive(t, done); err != nil {
+			t.Error(err)
+		}
 	})
 }
