@@ -77,3 +77,32 @@ func ExampleDial() {
 	// steady
 	// go
 }
+
+// The state of a session has a type, and comes with each call.
+func ExampleTyped() {
+	type counter struct{ messages int }
+	h := session.Typed[*counter]{
+		Open: func(*session.Session) (*counter, error) { return new(counter), nil },
+		Message: func(s *session.Session, c *counter, msg []byte) {
+			c.messages++
+			_ = s.Send(fmt.Appendf(nil, "%d: %s", c.messages, msg))
+		},
+	}
+	srv := session.NewServer(codec.Line{}, h.Handler(), nil)
+	defer srv.Close()
+
+	client, server := net.Pipe()
+	if _, err := srv.ServeConn(server, nil); err != nil {
+		panic(err)
+	}
+	go fmt.Fprint(client, "hello\nworld\n")
+	lines := bufio.NewScanner(client)
+	for range 2 {
+		lines.Scan()
+		fmt.Println(lines.Text())
+	}
+	_ = client.Close()
+	// Output:
+	// 1: hello
+	// 2: world
+}
