@@ -1,22 +1,28 @@
-// Package session runs servers of framed connections. A live connection is a [Session]: it has an identity, a [Codec] that cuts its
+// Package session runs servers and clients of framed connections. A live connection is a [Session]: it has an identity, a [Codec] that cuts its
 // bytes into messages, and a [Handler] that is called with them. Two lines make a server:
 //
 //	srv := session.NewServer(codec.Length{}, &session.Handler{Message: echo}, nil)
 //	err := srv.Serve(ln)
 //
+// and as many make a client, whose messages are asked for:
+//
+//	s, err := session.Dial(ctx, "tcp", address, codec.Length{}, nil)
+//	for msg, err := range s.Messages(ctx) { … }
+//
 // It runs over any net.Conn: TCP, TLS, Unix sockets, net.Pipe. Connections that were accepted elsewhere, or upgraded by another
-// protocol, are given to [Server.ServeConn].
+// protocol, are given to [Server.ServeConn]. A [Client] is for many connections. Behind a proxy that sends PROXY headers, Serve is given a
+// [transport.Listener] that reads them, and sessions have the address of the client.
 //
 // # The life of a session
 //
-//	accepted ─► TLS handshake ─► Open ─► Message … Message ─► Close
-//	   │             │             │
-//	   refused by a limit, or a failed handshake: no function is called
-//	                               └─ an error refuses the connection: no Message, but Close
+//	accepted ─► PROXY header ─► TLS handshake ─► Open ─► Message … Message ─► Close
+//	   │             │               │             │
+//	   refused by a limit, a bad header, or a failed handshake: no function is called
+//	                                               └─ an error refuses the connection: no Message, but Close
 //
-// Three laws hold, whatever ends the session and when. Open is called at most once, and first: nothing else before it returned. Close is called exactly once if Open
-// was, and last: no Message and no Writable after it. [Session.Close] and [Server.Close] wait for all that, except when they are
-// called from a handler.
+// Three laws hold, whatever ends the session and when. Open is called at most once, and first: nothing else begins before it has
+// returned. Close is called exactly once if Open was, and last: no Message and no Writable after it. [Session.Close] and
+// [Server.Close] wait for all that, except when they are called from a handler.
 //
 // A session ends in one of two ways. At once: [Session.Close], [Session.Abort], a time-out, a panic, an error of the connection; what
 // is not written is dropped, and counted in [CloseInfo]. Or gently: [Session.End], the peer's end, an error of the codec; what
@@ -25,9 +31,21 @@
 //
 // # Handlers
 //
-// Open, Message and Close of one session run one after the other, on the session's own goroutine, in the order of the messages. A
-// handler may block: it holds up its own session only, which stops reading, so that the peer feels it. Bytes given to a handler are
-// borrowed until it returns. A panic ends the session, and no other.
+// Open, Message, Tick and Close of one session run one after the other, in the order of the messages. A handler may block: it holds up
+// its own session only, which stops reading, so that the peer feels it. Bytes given to a handler are borrowed until it returns. A panic
+// ends the session, and no other.
+//
+// [Typed] is a handler whose functions are given the state of their session. [Chain] puts [Middleware] around a handler.
+//
+// A protocol that goes on as another, such as HTTP upgraded to WebSocket, gives its session another codec, handler and limits, in Open,
+// Message or Tick: [Session.SetCodec], [Session.SetHandler], [Session.SetLimits]. What was received and not used yet is the new
+// codec's.
+//
+// # Asking for messages
+//
+// Sessions of a handler that says Pull, and those of a client without a handler, have their messages received with [Session.Receive] or
+// [Session.Messages], one at a time, whenever somebody wants the next one. What nobody asks for is not read, beyond a buffer
+// full. Somebody has to ask, though: only who reads learns that the peer has left.
 //
 // # Writing
 //
@@ -50,14 +68,24 @@
 // peer is, its session then holds the tail of one frame. Set Options.NotSentLowat, or SendBuffer, so that the kernel does not hold
 // megabytes either.
 //
-// # What a session costs
+// # Engines
 //
-// On Linux, over plain TCP or Unix sockets, an idle session is one parked goroutine on its smallest stack and about half a kilobyte:
-// buffers are borrowed while bytes are there, also for a message that is half here, which costs what has arrived of it. Elsewhere, and
-// over TLS, a session holds 4 KiB for reading. Codecs never make the session allocate what a peer merely declares.
+// On Linux, sessions over plain TCP and Unix sockets are run by a few event loops, which call handlers themselves. A handler that has
+// kept its loop for a millisecond or two, or is about to wait for its peer, loses it: another goroutine goes on with the loop, and the
+// handler finishes on its own. What is known to be slow is given to goroutines at once, until it is quick again. So blocking
+// is safe everywhere, and only who blocks pays for it. An idle session is neither a goroutine nor a buffer.
+//
+// Other connections, and all with EngineGoroutine, have a goroutine each, which is parked while the peer is silent; over plain
+// sockets it holds no buffer then, otherwise 4 KiB. Buffers are borrowed while bytes are there, also for a message that is half
+// here, which costs what has arrived of it. Codecs never make the session allocate what a peer merely declares.
+//
+// # Watching
+//
+// [Server.Stats] counts; an [Observer] is told whose events they were, and why. Options.Logger hears of panics and of trouble with
+// accepting.
 //
 // # Time
 //
-// HandshakeTimeout and IdleTimeout share the connection's one read deadline, which is not moved with each message: it is looked at
-// again when it has passed. WriteTimeout is the write deadline of the goroutine that waits for room. So a session owns no timer.
+// Clocks are not moved with each message: when one has run out, it is looked up whether the peer was silent for so long. A session
+// owns no timer; its loop has one for all, or its goroutine the connection's deadlines.
 package session

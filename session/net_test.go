@@ -177,11 +177,12 @@ func direct(tr transport) bool { return tr.direct }
 
 // fixture is a server with one client. Everything ends with the test.
 type fixture struct {
-	srv    *session.Server
-	dial   func() net.Conn
-	client net.Conn
-	s      *session.Session       // the client's session
-	closed chan session.CloseInfo // one for each session that ended
+	srv     *session.Server
+	dial    func() net.Conn
+	tryDial func() (net.Conn, error)
+	client  net.Conn
+	s       *session.Session       // the client's session
+	closed  chan session.CloseInfo // one for each session that ended
 }
 
 // newFixture wraps Open and Close of h.
@@ -211,13 +212,19 @@ func newFixture(t testing.TB, tr transport, c session.Codec, h session.Handler, 
 	f.srv = session.NewServer(c, &h, &own)
 	t.Cleanup(func() { _ = f.srv.Close() })
 	dial := tr.start(t, f.srv)
-	f.dial = func() net.Conn {
+	f.tryDial = func() (net.Conn, error) {
 		conn, err := dial()
+		if err == nil {
+			t.Cleanup(func() { _ = conn.Close() })
+			_ = conn.SetDeadline(time.Now().Add(limit))
+		}
+		return conn, err
+	}
+	f.dial = func() net.Conn {
+		conn, err := f.tryDial()
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = conn.Close() })
-		_ = conn.SetDeadline(time.Now().Add(limit))
 		return conn
 	}
 	f.client = f.dial()

@@ -108,18 +108,27 @@ func TestAcceptErrors(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
+	hasAddress := func(tr transport) bool {
+		return strings.HasPrefix(tr.name, "tcp") || strings.HasPrefix(tr.name, "tls") || tr.name == "wrapped"
+	}
+	overSome(t, hasAddress, testLimits)
+}
+
+func testLimits(t *testing.T, tr transport) {
 	tests := map[string]session.Options{
 		"sessions":    {MaxSessions: 2},
 		"per address": {MaxSessionsPerAddress: 2},
 	}
 	for name, o := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, transports[0], line, echo(), &o)
+			f := newFixture(t, tr, line, echo(), &o)
 			second := f.dial()
 			write(t, second, "hello\n")
 			expect(t, second, "hello\n")
-			if got := expectEnd(t, f.dial()); got != "" {
-				t.Errorf("received %q", got)
+			if refused, err := f.tryDial(); err == nil { // over TLS it fails in the handshake
+				if got := expectEnd(t, refused); got != "" {
+					t.Errorf("received %q", got)
+				}
 			}
 			if st := f.srv.Stats(); st.Refused != 1 || st.Sessions != 2 || st.Opened != 2 {
 				t.Errorf("%+v", st)
@@ -441,4 +450,13 @@ func TestNames(t *testing.T) {
 	if err.Error() != "session: panic: boom" {
 		t.Errorf("%v", err)
 	}
+}
+
+func TestMaxSessionsOverUnix(t *testing.T) {
+	overSome(t, func(tr transport) bool { return strings.HasPrefix(tr.name, "unix") }, func(t *testing.T, tr transport) {
+		f := newFixture(t, tr, line, echo(), &session.Options{MaxSessions: 1, MaxSessionsPerAddress: 1})
+		if got := expectEnd(t, f.dial()); got != "" || f.srv.Stats().Refused != 1 {
+			t.Errorf("received %q, %+v", got, f.srv.Stats())
+		}
+	})
 }
