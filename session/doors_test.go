@@ -1,7 +1,5 @@
 package session
 
-import "crypto/tls"
-
 // More doors for tests.
 
 // Settings returns what a session of srv has with l.
@@ -22,9 +20,6 @@ func OwesDrain(srv *Server) bool {
 	}
 	return false
 }
-
-// SetTLS makes the sessions of srv, which has none yet, speak TLS.
-func SetTLS(srv *Server, c *tls.Config) { srv.o.TLS = c }
 
 // HandsOver reports whether a message waits to be received.
 func HandsOver(s *Session) bool { return s.pull != nil && s.pull.waits.Load() }

@@ -2,5 +2,10 @@
 
 package session
 
+import "crypto/tls"
+
 // OnLoop reports false: there are no loops.
 func OnLoop(*Session) bool { return false }
+
+// SetTLS makes the sessions of srv, which has none yet, speak TLS.
+func SetTLS(srv *Server, c *tls.Config) { srv.o.TLS = c }
