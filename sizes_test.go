@@ -22,7 +22,7 @@ const (
 var largerPackages = map[string]int{
 	// Two engines behind one seam, and the plain structs they share. What would leave first are the queue and the buffers, which
 	// know nothing of sessions; then the loops, once executors have shown what they need of them.
-	"session": 5800,
+	"session": 6200,
 }
 
 // Files, functions and packages stay small enough to be read.
