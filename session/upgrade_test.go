@@ -186,11 +186,19 @@ func TestLimitsGrow(t *testing.T) {
 		f := newFixture(t, tr, line, h, o)
 		done := make(chan error, 1)
 		go func() {
-			var err error
-			for range 40 {
-				err = errors.Join(err, f.s.Write(make([]byte, 100<<10)))
+			for {
+				err := f.s.Write(make([]byte, 100<<10))
+				select {
+				case <-grown:
+					done <- err
+					return
+				default:
+				}
+				if err != nil {
+					done <- err
+					return
+				}
 			}
-			done <- err
 		}()
 		await(t, func() bool { return f.s.Waiters() > 0 })
 		write(t, f.client, "grow\n")
