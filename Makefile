@@ -45,7 +45,7 @@ run: ## Start a node with a demo feed on 127.0.0.1:8000
 
 .PHONY: build
 build: ## Build every module, and the binary as bin/sluice
-	@$(call each,go build ./...)
+	@$(call each,go build -o /dev/null ./...)
 	@if [ -d cmd/sluice ]; then go build -o bin/sluice ./cmd/sluice; fi
 
 .PHONY: test
