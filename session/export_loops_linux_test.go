@@ -29,3 +29,6 @@ func Spins(srv *Server) bool {
 	}
 	return wakes > 20
 }
+
+// Farewell has TLS write its end while there is no room for it.
+func Farewell(s *Session) error { return s.seat.tls.mem.CloseWrite() }

@@ -245,6 +245,9 @@ func (b *bareTLS) offer(w *batch) (n int, err error) {
 	for {
 		sent, err := b.flush()
 		w.call.n += sent
+		if !b.holding() {
+			b.plain = 0 // what TLS adds of its own accord was nobody's
+		}
 		if err != nil || b.holding() || n == w.size {
 			return n, err
 		}
