@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -63,3 +64,35 @@ func SetTLS(srv *Server, c *tls.Config) {
 }
 
 var testTLS = sync.OnceValue(tlsconn.Test)
+
+// Holding reports whether the connection of s holds bytes that it has taken and has no room for.
+func Holding(s *Session) bool { return s.c.holding() }
+
+// HoldEnd makes the connection of s hold its end once, as if there were no room for it, and counts how often it is told to end. To be
+// called in Open.
+func HoldEnd(s *Session) *atomic.Int64 {
+	c := &holdingCarrier{carrier: s.c}
+	s.c = c
+	return &c.ends
+}
+
+type holdingCarrier struct {
+	carrier
+	ends atomic.Int64
+	held atomic.Bool
+}
+
+func (c *holdingCarrier) closeWrite() bool {
+	if c.ends.Add(1) == 1 {
+		c.held.Store(true)
+		return true
+	}
+	return c.carrier.closeWrite()
+}
+
+func (c *holdingCarrier) holding() bool { return c.held.Load() || c.carrier.holding() }
+
+func (c *holdingCarrier) offer(b *batch) (int, error) {
+	c.held.Store(false)
+	return c.carrier.offer(b)
+}

@@ -105,7 +105,7 @@ type CloseInfo struct {
 	// the codec's error; a handshake, idle or write timeout is [ErrTimeout]; a panic is a *[PanicError].
 	Err error
 	// Undelivered is how many bytes had been accepted and were not given to the connection any more. What the connection
-	// took, the peer may still not have read.
+	// took, the peer may still not have read. Over TLS a record that was sent in part counts as far as it was not sent.
 	Undelivered int
 }
 

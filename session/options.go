@@ -60,7 +60,7 @@ type Engine uint8
 const (
 	// EngineAuto is EngineLoop where it is to be had.
 	EngineAuto Engine = iota
-	// EngineLoop runs sessions over plain TCP and Unix sockets on event loops, on Linux. Others get goroutines.
+	// EngineLoop runs sessions over TCP and Unix sockets on event loops, on Linux, also with Options.TLS. Others get goroutines.
 	EngineLoop
 	// EngineGoroutine runs each session on a goroutine of its own.
 	EngineGoroutine
@@ -108,9 +108,8 @@ type Options struct {
 	MaxSessions           int
 	MaxSessionsPerAddress int
 
-	// TLS makes sessions speak TLS, as the server's end, over connections that do not speak it already. On Linux, over TCP and Unix sockets, they run on
-	// loops after the handshake, if a test at the first of them finds that crypto/tls can be used there; sessions over
-	// connections of a TLS listener never do. It is used as it is, so it must not be changed afterwards.
+	// TLS makes sessions speak TLS, as the server's end, over connections that do not speak it already. With it sessions over TLS can
+	// run on event loops, which those over the connections of a TLS listener cannot: see the package comment. It is used as it is, so it must not be changed afterwards.
 	// A client's Dial speaks it as the client's end; connections given to a client's ServeConn are as they are.
 	TLS *tls.Config
 

@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -390,4 +392,73 @@ func TestTLSServeConn(t *testing.T) {
 			receive(t, done)
 		})
 	}
+}
+
+// What the connection has taken and has no room for is sent when there is, although nothing else is to be sent.
+func TestTLSLoopSendsTheRest(t *testing.T) {
+	h, sessions := opened(2)
+	_, dial := overTLSLoop(t, h, smallBuffers())
+	receive(t, sessions)
+	p := newTLSPeer(t, dial())
+	s := receive(t, sessions)
+	sent := 0
+	for frame := make([]byte, 10_000); !session.Holding(s); sent += len(frame) {
+		if err := s.Write(frame); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for got := 0; got < sent; {
+		typ, data, err := p.open()
+		if err != nil {
+			t.Fatalf("%d bytes of %d, then %v", got, sent, err)
+		}
+		if typ == recordApplication {
+			got += len(data)
+		}
+	}
+	await(t, func() bool { return !s.Holds() })
+}
+
+// An end for which there is no room comes later, and the peer has its time to end as well.
+func TestAnEndThatIsHeld(t *testing.T) {
+	overSome(t, func(tr transport) bool { return tr.engine == session.EngineLoop }, func(t *testing.T, tr transport) {
+		ends := make(chan *atomic.Int64, 1)
+		f := newFixture(t, tr, line, session.Handler{
+			Open: func(s *session.Session) error { ends <- session.HoldEnd(s); return nil },
+		}, &session.Options{Linger: time.Minute, HandshakeTimeout: -1})
+		f.s.End([]byte("bye\n"), nil)
+		if rest := expectEnd(t, f.client); rest != "bye\n" {
+			t.Errorf("received %q", rest)
+		}
+		if n := receive(t, ends).Load(); n != 2 || f.srv.Len() != 1 {
+			t.Errorf("told to end %d times, %d sessions", n, f.srv.Len())
+		}
+		_ = f.client.Close()
+		receive(t, f.closed)
+	})
+}
+
+// What has arrived for one session is not mixed up with what has for another, also when it is more than fits at once.
+func TestTLSLoopLargeMessages(t *testing.T) {
+	const clients, size = 6, 400 << 10
+	f, _ := overTLSLoop(t, echo(), &session.Options{MaxMessage: 1 << 20, QueueBytes: 4 << 20})
+	var all sync.WaitGroup
+	for i := range clients {
+		c := f.dial()
+		all.Go(func() {
+			message := strings.Repeat(string(rune('a'+i)), size) + "\n"
+			got := make([]byte, len(message))
+			for range 5 {
+				if _, err := io.WriteString(c, message); err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := io.ReadFull(c, got); err != nil || string(got) != message {
+					t.Errorf("other bytes have arrived, %v", err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
