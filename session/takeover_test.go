@@ -218,7 +218,8 @@ func TestEndingAfterBlocking(t *testing.T) {
 				write(t, f.client, "block\n")
 				receive(t, st.blocked)
 				served(t, f, 2)
-				go func() { _, _ = io.Copy(io.Discard, f.client) }()
+				client := f.client // f is another one's soon
+				go func() { _, _ = io.Copy(io.Discard, client) }()
 				st.release()
 				receive(t, f.closed)
 			})
