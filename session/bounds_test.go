@@ -135,7 +135,7 @@ func TestAHandlerThatBlocksStopsItsPeer(t *testing.T) {
 			t.Error("the peer felt nothing")
 		}
 		if tr.name != "memory" && tr.name != "pipe" {
-			if grown := heap() - before; grown > 1<<20 {
+			if grown := heap() - before; grown > 4<<20 { // of 32 that were offered; a client with TLS holds some as well
 				t.Errorf("%d bytes are held", grown)
 			}
 		}
