@@ -353,7 +353,7 @@ func (tr *trial) check(peers []*peer) {
 // their sessions, others do so from outside, peers stop reading, talk nonsense, and leave in every way, and in the middle of it
 // the server ends. The laws hold: see books.
 func TestLaws(t *testing.T) {
-	rounds := 12
+	rounds := 8
 	seed := rand.Uint64()
 	if given, err := strconv.ParseUint(os.Getenv("SLUICE_SEED"), 10, 64); err == nil {
 		seed, rounds = given, 1

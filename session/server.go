@@ -156,8 +156,8 @@ func (srv *Server) Len() int {
 	return srv.count
 }
 
-// Close stops listening and ends all sessions at once, ByLocal with [ErrServerClosed]. It waits until the last one has ended;
-// called from a handler it does not wait. It always returns nil.
+// Close stops listening and ends all sessions at once, ByLocal with [ErrServerClosed]. It waits until the last one has ended, so
+// also for a handler that blocks, however long; called from a handler it does not wait. It always returns nil.
 func (srv *Server) Close() error {
 	srv.stopAccepting()
 	srv.abort()

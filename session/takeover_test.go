@@ -145,7 +145,7 @@ func TestTimeoutsWhileAHandlerBlocks(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		st := newStage(t)
 		o := smallBuffers()
-		o.IdleTimeout, o.WriteTimeout = 500*time.Millisecond, 50*time.Millisecond
+		o.IdleTimeout, o.WriteTimeout = 200*time.Millisecond, 50*time.Millisecond
 		ended := make(chan error, 10)
 		h := st.handler()
 		h.Close = func(s *session.Session, info *session.CloseInfo) {
