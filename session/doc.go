@@ -1,5 +1,5 @@
-// Package session runs servers and clients of framed connections. A live connection is a [Session]: it has an identity, a [Codec] that cuts its
-// bytes into messages, and a [Handler] that is called with them. Two lines make a server:
+// Package session runs servers and clients of framed connections. A live connection is a [Session]: it has an identity, a [Codec]
+// that cuts its bytes into messages, and a [Handler] that is called with them. Two lines make a server:
 //
 //	srv := session.NewServer(codec.Length{}, &session.Handler{Message: echo}, nil)
 //	err := srv.Serve(ln)
@@ -65,8 +65,8 @@
 //
 // [Session.TryWrite] is for those who have the same frames for very many sessions and keep them elsewhere, in a log: it takes what
 // the socket takes, and the rest is not queued but forgotten, to be read again from the log when Writable is called. However slow a
-// peer is, its session then holds the tail of one frame, and over TLS at most one record of 16 KiB. Set Options.NotSentLowat, or SendBuffer, so that the kernel does not hold
-// megabytes either.
+// peer is, its session then holds the tail of one frame, and over TLS at most one record of 16 KiB. Set Options.NotSentLowat, or
+// SendBuffer, so that the kernel does not hold megabytes either.
 //
 // # Engines
 //
@@ -75,9 +75,9 @@
 // handler finishes on its own. What is known to be slow is given to goroutines at once, until it is quick again. So blocking
 // is safe everywhere, and only who blocks pays for it. An idle session is neither a goroutine nor a buffer.
 //
-// With Options.TLS that holds for sessions over TLS as well: a goroutine makes the handshake, and then crypto/tls works in memory, which
-// a test at the first of them has to show. Where it fails, which the log says, they have goroutines, as they have over the connections of a TLS
-// listener. An idle one costs 8 KB instead of 19 (bytes, with the state of crypto/tls), more after large records.
+// With Options.TLS that holds for sessions over TLS as well: a goroutine makes the handshake, and then crypto/tls works in memory,
+// which a test at the first of them has to show. Where it fails, which the log says, they have goroutines, as they have over the
+// connections of a TLS listener. An idle one costs 8 KB instead of 19, the state of crypto/tls included; more after large records.
 //
 // Other connections, and all with EngineGoroutine, have a goroutine each, which is parked while the peer is silent; over plain
 // sockets it holds no buffer then, otherwise 4 KiB. Buffers are borrowed while bytes are there, also for a message that is half

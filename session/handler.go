@@ -38,8 +38,8 @@ type Prefixer interface {
 }
 
 // Handler is what a server calls. Any function may be nil. For one session, Open, Message, Tick and Close are called one after the
-// other: Open at most once and first, Close exactly once if Open was called, and last. None of the others begins before Open returned. A panic in a function is
-// reported to Options.Logger, counted, and ends that session only.
+// other: Open at most once and first, Close exactly once if Open was called, and last. None of the others begins before Open
+// returned. A panic in a function is reported to Options.Logger, counted, and ends that session only.
 //
 // All functions may call any method of the session. One that blocks holds up its own session and no other.
 type Handler struct {

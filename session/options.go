@@ -87,9 +87,9 @@ type Options struct {
 	// WriteTimeout ends a session that has bytes to write of which the peer's side took none for so long; default 10 s. It also
 	// bounds how long the Wait policy waits.
 	WriteTimeout time.Duration
-	// HandshakeTimeout bounds the TLS handshake, or the PROXY header, and then the time until the codec has used the first bytes; default
-	// 10 s. For connections given to ServeConn only the TLS handshake counts. A client's Dial takes no longer for connecting and
-	// the TLS handshake together.
+	// HandshakeTimeout bounds the TLS handshake, or the PROXY header, and then the time until the codec has used the first bytes;
+	// default 10 s. For connections given to ServeConn only the TLS handshake counts. A client's Dial takes no longer for
+	// connecting and the TLS handshake together.
 	HandshakeTimeout time.Duration
 	// IdleTimeout ends a session from which nothing was received for so long. Zero means off: silence is normal where data is
 	// pushed, and TCP keep-alive finds peers that are gone.
@@ -108,9 +108,10 @@ type Options struct {
 	MaxSessions           int
 	MaxSessionsPerAddress int
 
-	// TLS makes sessions speak TLS, as the server's end, over connections that do not speak it already. With it sessions over TLS can
-	// run on event loops, which those over the connections of a TLS listener cannot: see the package comment. It is used as it is, so it must not be changed afterwards.
-	// A client's Dial speaks it as the client's end; connections given to a client's ServeConn are as they are.
+	// TLS makes sessions speak TLS, as the server's end, over connections that do not speak it already. With it sessions over TLS
+	// can run on event loops, which those over the connections of a TLS listener cannot: see the package comment. It is used as it
+	// is, so it must not be changed afterwards. A client's Dial speaks it as the client's end; connections given to a client's
+	// ServeConn are as they are.
 	TLS *tls.Config
 
 	// Delay, KeepAlive, SendBuffer and NotSentLowat are for sockets; those that a *transport.Listener accepts have its options instead.
@@ -149,7 +150,11 @@ type settings struct {
 // settings returns what o says.
 func (o *Options) settings() settings {
 	c := o.withDefaults()
-	return settings{Options: c, gather: min(gatherBytes, c.QueueBytes), bounds: bounds{bytes: c.QueueBytes, frames: c.QueueFrames, age: int64(c.QueueAge)}}
+	return settings{
+		Options: c,
+		bounds:  bounds{bytes: c.QueueBytes, frames: c.QueueFrames, age: int64(c.QueueAge)},
+		gather:  min(gatherBytes, c.QueueBytes),
+	}
 }
 
 // headerSlack is how many bytes beyond MaxMessage are kept of an incomplete message: framing, or the request of an HTTP upgrade.

@@ -12,7 +12,7 @@ import (
 // package syscall spends on each call. Measured on two cores of an AMD EPYC, Linux 6.18: a TryWrite to each of 1,000 sessions in turn
 // takes 3.1 µs instead of 3.7, an echo over a Unix socket 7.5 instead of 7.9; at moderate load, where threads that were told of a call
 // have to be woken again, a server saves a third of its processor time. writev, which package syscall does not have, writes shared
-// frames without copying. The plain carrier is the portable twin; one test suite runs over both.
+// frames without copying. The plain stream is the portable twin; one test suite runs over both.
 //
 // The descriptor is only used inside callbacks of syscall.RawConn, which keep it open. Reading waits inside RawConn.Read with no
 // buffer borrowed: its callback borrows one, reads, and on EAGAIN gives it back and returns false, which parks the goroutine in

@@ -13,9 +13,10 @@ import (
 	"github.com/sluice-push/sluice/transport"
 )
 
-// bareTLS is the carrier of a session that speaks TLS on a loop. The handshake is its first turn, which is away: a goroutine makes it over
-// the connection of package net, while the session has its seat and a duplicate of the descriptor already. To the rest of the engine that is a
-// connection which has no room yet and is not watched. After it the connection is closed, and TLS works in memory: package tlsconn.
+// bareTLS is the carrier of a session that speaks TLS on a loop. The handshake is its first turn, which is away: a goroutine makes
+// it over the connection of package net, while the session has its seat and a duplicate of the descriptor already. To the rest of
+// the engine that is a connection which has no room yet and is not watched. After it the connection is closed, and TLS works in
+// memory: package tlsconn.
 //
 // Who has the turn reads: what arrives in one read is decrypted and handled in the same turn, so that nothing is left of it but part of a
 // record, inside crypto/tls. Who has the pen writes: one record at a time, and none before the last has been sent; what

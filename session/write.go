@@ -229,8 +229,9 @@ func (s *Session) offerLocked(b *batch) (n int, room, ok bool) {
 // frame is taken once the connection has taken at least one byte of it; the rest of a partly taken frame is kept, not copied, and
 // sent before anything else. So the frames must never be changed. While something waits to be written none is taken.
 //
-// Over TLS on an event loop a record of up to 16 KiB counts as taken as soon as it is encrypted. On connections that cannot be written
-// without blocking (anything but TCP and Unix sockets on Linux, and TLS connections that were made elsewhere) frames are kept whole while less than 64 KiB waits, and count as taken.
+// Over TLS on an event loop a record of up to 16 KiB counts as taken as soon as it is encrypted. On connections that cannot be
+// written without blocking (anything but TCP and Unix sockets on Linux, and TLS connections that were made elsewhere) frames are
+// kept whole while less than 64 KiB waits, and count as taken.
 //
 // When fewer than all were taken, Writable of the handler is called once there is room again: exactly one call for any number of
 // refusals before it, and never none. The error is [ErrClosed] with the cause; then Writable is not called.

@@ -31,8 +31,8 @@ type Ends interface {
 	Socket() net.Conn
 }
 
-// Conn is the server's end of a TLS connection. One goroutine at a time may be in Feed, End, Fed and Read, and one at a time in Write; everything
-// else may be called by anybody at any time.
+// Conn is the server's end of a TLS connection. One goroutine at a time may be in Feed, End, Fed and Read, and one at a time in
+// Write; everything else may be called by anybody at any time.
 type Conn struct {
 	conn *tls.Conn
 	wire wire
@@ -86,7 +86,8 @@ func (c *Conn) Write(p []byte) error {
 // Err returns why nothing can be sent any more, or nil: [ErrFlood], after Read, or net.ErrClosed.
 func (c *Conn) Err() error { return c.wire.failed() }
 
-// CloseWrite tells the peer, at the next Flush, that nothing more comes (close_notify, RFC 8446 section 6.1). Calling it again does nothing.
+// CloseWrite tells the peer, at the next Flush, that nothing more comes (close_notify, RFC 8446 section 6.1). Calling it again does
+// nothing.
 func (c *Conn) CloseWrite() error { return c.conn.CloseWrite() }
 
 // Pending returns how many bytes wait to be sent.

@@ -4,8 +4,8 @@
 //	socket ──► Feed ──► Read ──► plaintext
 //	socket ◄── Flush ◄── Write ◄── plaintext
 //
-// That reads may find nothing and be tried again is not promised by crypto/tls, although its code sees to it: an error of the connection
-// under it that is temporary does not stay. Writes must never fail, because their errors do stay, and never do: what is written waits
-// in memory until Flush. [Test] shows whether all this holds in the Go version at hand. A handshake cannot be interrupted, so it is made over
-// a real connection, by a goroutine that may block.
+// That reads may find nothing and be tried again is not promised by crypto/tls, although its code sees to it: an error of the
+// connection under it that is temporary does not stay. Writes must never fail, because their errors do stay, and never do: what is
+// written waits in memory until Flush. [Test] shows whether all this holds in the Go version at hand. A handshake cannot be
+// interrupted, so it is made over a real connection, by a goroutine that may block.
 package tlsconn

@@ -6,8 +6,8 @@
 //
 // # Life of a WebSocket client
 //
-// The request is taken over from net/http, whose memory is let go, and becomes a session of package session. Its handler runs on the
-// session's one goroutine: it decodes commands and answers them in order; replies of one read leave in one write. The hub's frames
+// The request is taken over from net/http, whose memory is let go, and becomes a session of package session, on Linux without a
+// goroutine of its own. Its handler decodes commands and answers them in order; replies of one read leave in one write. The hub's frames
 // come from wherever the hub serves them and go straight to the socket; what the socket does not take stays in the hub's log. When a
 // client does not read its replies its commands are not read either, and after the write time-out it is disconnected. An answer to a
 // history command ends at 256 KiB, whatever limit was asked for: a client sees by the position that there is more behind its last
