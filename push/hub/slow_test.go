@@ -204,7 +204,7 @@ func TestDribble(t *testing.T) {
 		subscribe(t, s, hub.SubscribeRequest{Channel: "stream:x"})
 		subscribe(t, s, hub.SubscribeRequest{Channel: "stream:y"})
 	}
-	const each = 2000
+	const each = 400
 	var wg sync.WaitGroup
 	for _, name := range []string{"stream:x", "stream:y"} {
 		wg.Go(func() { publishN(t, h, name, 0, each) })
