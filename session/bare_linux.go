@@ -28,6 +28,7 @@ type seat struct {
 	inline  bool     // the driver has the turn
 	owed    bool     // Tick is to be called in the next turn
 	deaf    bool     // nothing will be read any more
+	more    bool     // owned by who has the turn: there may be more to read than was read
 	slow    bool     // turns are given to goroutines
 	quick   uint8    // turns in a row that did not need one
 	posted  bool     // guarded by the loop's mutex
@@ -162,11 +163,16 @@ func (s *Session) maskLocked() uint32 {
 		mask |= epoll.Out | epoll.OneShot
 	case s.slowLocked():
 		mask |= epoll.In | epoll.OneShot
-	default:
+	case s.pen == penDraining || s.seat.tls != nil:
 		mask |= epoll.In
+	default:
+		mask |= epoll.In | epoll.End | epoll.Edge
 	}
 	return mask
 }
+
+// stale is in no mask.
+const stale uint32 = 1 << 24
 
 // watchForLocked tells the kernel what the session is to be watched for, if that has changed.
 func (s *Session) watchForLocked() {
@@ -208,6 +214,9 @@ func (d *driver) serve(s *Session, what uint32) {
 		s.watchForLocked()
 		s.mu.Unlock()
 		return
+	}
+	if what&(epoll.End|epoll.Err|epoll.Hup) != 0 {
+		s.seat.more = true
 	}
 	t := turn{tick: s.seat.owed, open: !s.opened, read: what&(epoll.In|epoll.Err|epoll.Hup) != 0 && !s.seat.deaf}
 	s.seat.owed = false
@@ -288,7 +297,8 @@ func (s *Session) take(t turn) {
 
 // readOnce reads what is there, up to a buffer full, and handles it. It reports whether to go on reading.
 func (s *Session) readOnce() (goOn bool) {
-	n, errno := transfer(syscall.SYS_RECVFROM, uintptr(s.seat.fd), s.in.space())
+	space := s.in.space()
+	n, errno := transfer(syscall.SYS_RECVFROM, uintptr(s.seat.fd), space)
 	switch {
 	case errno == syscall.EAGAIN:
 		goOn = true
@@ -297,6 +307,9 @@ func (s *Session) readOnce() (goOn bool) {
 	case n == 0:
 		s.ended(io.EOF)
 	default:
+		if n == len(space) {
+			s.seat.more = true
+		}
 		s.in.arrived(n)
 		if s.o.IdleTimeout > 0 {
 			s.lastRead.Store(s.seat.loop.now.Load())
@@ -309,6 +322,9 @@ func (s *Session) readOnce() (goOn bool) {
 // turnedLocked is the end of a turn: the session is watched again, or over. It releases mu.
 func (s *Session) turnedLocked() {
 	if s.phase.Load() != phaseClosed {
+		if s.seat.more {
+			s.seat.more, s.seat.mask = false, stale
+		}
 		s.watchForLocked()
 		s.mu.Unlock()
 		return

@@ -1,5 +1,7 @@
 package session
 
+import "fmt"
+
 // The cork: while the messages of one read are handled, frames are gathered in one piece of memory although the pen is free, and
 // leave in one write when the last message has been handled, or when there are many. Frames of other goroutines gather with them,
 // because nobody can tell who called; so that a handler which takes its time holds nobody back, a cork that holds something is
@@ -53,11 +55,12 @@ func (b *batch) gatheredFrame(kept bool) {
 	b.ends = append(b.ends, end)
 }
 
-// gatherMessageLocked encodes msg into g.
-func (s *Session) gatherMessageLocked(g *batch, msg []byte) error {
-	out, err := s.encodeLocked(g.scratch, msg, false)
+// gatherMessage encodes msg into g. It is called with mu held, and releases it.
+func (s *Session) gatherMessage(g *batch, msg []byte) error {
+	defer s.mu.Unlock() // also when the codec panics
+	out, err := s.codec.AppendEncode(g.scratch, msg)
 	if err != nil {
-		return err
+		return fmt.Errorf("session: encode: %w", err)
 	}
 	g.scratch = out
 	g.gatheredFrame(false)

@@ -13,7 +13,7 @@ import (
 
 // The engine with event loops. A loop is an interest list (epoll), a timing wheel, and the sessions that have a seat in it; its driver,
 // a goroutine, waits for them and gives each its turn inline: read once, decode, call the handler, write what was sent meanwhile.
-// Interest is level triggered, so no read is made only to hear that there is nothing more.
+// No read is made only to hear that there is nothing more.
 //
 //	gather ──► work: ready, posted, due ──► for each: stamp odd, serve, stamp even ──► gather ...
 //	                                              │
@@ -24,6 +24,11 @@ import (
 // So a handler may block: it holds the loop up for a millisecond or two. A session that was taken over is known to be slow: the next
 // turns are given to goroutines (away) at once, until a number of them in a row was quick. When many were taken over within a short
 // time that holds for all sessions of the server.
+//
+// Interest in bytes is edge triggered, which saves the kernel a second look at each connection that was ready; the rest is level
+// triggered. One read a turn is enough because the kernel looks at a connection when it reports it, and reports it again when
+// something has come since: after a read that did not fill its buffer nothing is left, unless the report said that the peer has
+// ended. After one that did, or such a report, the interest is put in anew (more), and the kernel looks again.
 //
 // Who has the turn is decided under the session's mutex: the driver, unless away is set. The stamp is the driver's claim on the
 // loop: it is given up by a compare-and-swap that fails when the loop was taken over meanwhile.

@@ -126,8 +126,13 @@ func (s *Session) hasOpened() {
 
 // receive handles all complete messages after n bytes have arrived, and reports whether to go on reading. The session is corked.
 func (s *Session) receive(n int) bool {
-	s.srv.shard(s).bytesIn.Add(uint64(n))
+	count := s.srv.shard(s)
+	count.bytesIn.Add(uint64(n))
 	err := s.handle()
+	if s.handled > 0 {
+		count.messages.Add(uint64(s.handled))
+		s.handled = 0
+	}
 	last := s.replies
 	s.replies = nil
 	if err == nil {
@@ -195,13 +200,15 @@ func (s *Session) decodeAll() error {
 		}
 		if n > 0 {
 			in.used(n)
-			s.heard()
+			if s.handshake {
+				s.heard()
+			}
 		}
 		if len(msg) > s.o.MaxMessage {
 			return fmt.Errorf("%w: %d bytes", ErrTooLarge, len(msg))
 		}
 		if msg != nil && s.phase.Load() == phaseOpen {
-			s.srv.shard(s).messages.Add(1)
+			s.handled++
 			switch {
 			case s.h.Message != nil:
 				s.h.Message(s, msg)
@@ -215,9 +222,6 @@ func (s *Session) decodeAll() error {
 
 // heard ends the handshake: the codec has used bytes.
 func (s *Session) heard() {
-	if !s.handshake {
-		return
-	}
 	s.mu.Lock()
 	s.handshake = false
 	if s.phase.Load() == phaseOpen {

@@ -47,6 +47,7 @@ type Session struct {
 	// Owned by who has the turn.
 	replier Replier
 	in      inbound
+	handled int  // messages of this read that were handled and are not counted
 	discard bool // what arrives is thrown away undecoded
 
 	lastRead atomic.Int64 // by the server's clock, as all times here

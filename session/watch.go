@@ -45,12 +45,9 @@ func (w *watch) ensure() {
 func (w *watch) leave(slot int) { w.slots[slot].Store(nil) }
 
 func (w *watch) run() {
-	ticker := time.NewTicker(watchTick)
-	defer ticker.Stop()
 	for idle := 0; ; idle++ {
-		select {
-		case <-ticker.C:
-		case <-w.stop:
+		time.Sleep(watchTick) // which wakes fewer threads than a Ticker
+		if w.stopped() {
 			return
 		}
 		if w.look() {
@@ -65,6 +62,16 @@ func (w *watch) run() {
 		if !w.any() && !w.loops.busy() || !w.running.CompareAndSwap(false, true) {
 			return
 		}
+	}
+}
+
+// stopped reports whether no session is left and none will come.
+func (w *watch) stopped() bool {
+	select {
+	case <-w.stop:
+		return true
+	default:
+		return false
 	}
 }
 

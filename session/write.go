@@ -38,7 +38,8 @@ const settleRounds = 16
 func (s *Session) Send(msg []byte) error {
 	s.mu.Lock()
 	g := s.gatherLocked(len(msg) + frameSlack)
-	if err := s.errLocked(); err != nil {
+	if s.phase.Load() != phaseOpen {
+		err := s.errLocked()
 		s.mu.Unlock()
 		return err
 	}
@@ -46,10 +47,8 @@ func (s *Session) Send(msg []byte) error {
 		s.mu.Unlock()
 		return ErrNoCodec
 	}
-	if g != nil && !(s.prefixer != nil && len(msg) >= gatherWhole && s.c.direct()) {
-		err := s.gatherMessageLocked(g, msg)
-		s.mu.Unlock()
-		return err
+	if g != nil && (len(msg) < gatherWhole || s.prefixer == nil || !s.c.direct()) {
+		return s.gatherMessage(g, msg)
 	}
 	if g != nil { // a large message is better off not copied
 		s.pourLocked()

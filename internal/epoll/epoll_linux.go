@@ -15,7 +15,9 @@ const (
 	Out     uint32 = syscall.EPOLLOUT
 	Err     uint32 = syscall.EPOLLERR
 	Hup     uint32 = syscall.EPOLLHUP
+	End     uint32 = syscall.EPOLLRDHUP   // the peer sends nothing more
 	OneShot uint32 = syscall.EPOLLONESHOT // after one report nothing more, until Change
+	Edge    uint32 = 1 << 31              // EPOLLET: nothing more until something has happened, or Change
 )
 
 // woken is the data of the descriptor that Wake writes to.
