@@ -11,6 +11,7 @@ type batch struct {
 	size  int // bytes in parts
 
 	scratch []byte // for a frame that is encoded and written at once, or for several that are gathered
+	inside  bool   // it is written by the goroutine in stream.each, from within got: the connection cannot be closed meanwhile
 	ends    []int  // of those that are gathered: where they end, doubled, plus one if they must not be dropped
 	array   [batchParts][]byte
 	call    rawCall

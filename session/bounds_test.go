@@ -206,7 +206,13 @@ func TestHalfMessagesCostWhatHasArrived(t *testing.T) {
 					}
 				}
 				await(t, func() bool { return f.srv.Stats().BytesIn == uint64(peers*tt.sent) })
-				if each := (heap() - before) / peers; each > tt.each {
+				each := 0
+				for range 100 { // a turn that is not quite over still has a buffer
+					if each = (heap() - before) / peers; each <= tt.each {
+						break
+					}
+				}
+				if each > tt.each {
 					t.Errorf("a session costs %d bytes", each)
 				} else {
 					t.Logf("%d bytes a session", each)

@@ -49,9 +49,9 @@ type carrier interface {
 // stream is a connection for the engine with goroutines. Two exist. raw (Linux, plain TCP and Unix sockets) reads and writes the
 // descriptor without blocking and waits in the runtime's poller. plain takes any net.Conn, which has no write that does not block.
 type stream interface {
-	// each puts what arrives into in, and calls got with the number of bytes each time, until got returns false, which is no
-	// error, or reading fails. While it waits it holds no more memory than in.rest leaves.
-	each(in *inbound, got func(n int) bool) error
+	// each puts what arrives into s.in, and calls s.got with the number of bytes each time, until that returns false, which is no
+	// error, or reading fails. While it waits it holds no more memory than s.in.rest leaves.
+	each(s *Session) error
 	// direct, offer and closeWrite are those of the carrier.
 	direct() bool
 	offer(b *batch) (int, error)
@@ -81,12 +81,12 @@ const plainWrite = 16 << 10
 // plain is the stream for any net.Conn: TLS, net.Pipe, wrapped connections.
 type plain struct{ conn net.Conn }
 
-func (c *plain) each(in *inbound, got func(n int) bool) error {
-	for {
+func (c *plain) each(s *Session) error {
+	for in := &s.in; ; {
 		in.keep(plainBuffer)
 		n, err := c.conn.Read(in.space())
 		in.arrived(n)
-		if n > 0 && !got(n) {
+		if n > 0 && !s.got(n) {
 			return nil
 		}
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Doors for the tests of the plain structs inside.
@@ -248,25 +249,12 @@ func (s *Session) Waiters() int {
 	return len(s.waiters)
 }
 
-// WatchRests tells from now on whether the session gave up its read buffer before the bytes came that it read last. To be called
-// in Open of a session with a goroutine.
-func WatchRests(s *Session) *atomic.Bool {
-	c := &restingStream{stream: s.io}
-	s.io = c
-	return &c.rested
-}
+// SetFreshAfter changes how long a peer is silent before a session's goroutine is relieved. To be called before there are sessions.
+func SetFreshAfter(srv *Server, d time.Duration) { srv.freshAfter = int64(d) }
 
-type restingStream struct {
-	stream
-	rested atomic.Bool
-}
-
-func (c *restingStream) each(in *inbound, got func(n int) bool) error {
-	return c.stream.each(in, func(n int) bool {
-		c.rested.Store(in.rested)
-		return got(n)
-	})
-}
+// Rested tells whether the session gave up its read buffer before the bytes came that are being handled. To be called in Message of a
+// session with a goroutine.
+func Rested(s *Session) bool { return s.in.rested }
 
 // Finishing reports whether the session is over but for a caller that is in the middle of a write.
 func (s *Session) Finishing() bool {

@@ -1,7 +1,5 @@
 package session
 
-import "fmt"
-
 // The cork: while the messages of one read are handled, frames are gathered in one piece of memory although the pen is free, and
 // leave in one write when the last message has been handled, or when there are many. Frames of other goroutines gather with them,
 // because nobody can tell who called; so that a handler which takes its time holds nobody back, a cork that holds something is
@@ -60,7 +58,7 @@ func (s *Session) gatherMessage(g *batch, msg []byte) error {
 	defer s.mu.Unlock() // also when the codec panics
 	out, err := s.codec.AppendEncode(g.scratch, msg)
 	if err != nil {
-		return fmt.Errorf("session: encode: %w", err)
+		return encodeError(err)
 	}
 	g.scratch = out
 	g.gatheredFrame(false)
@@ -149,9 +147,12 @@ func (s *Session) corkLocked(g *batch) {
 	}
 }
 
-// uncork ends it, and writes what was gathered.
-func (s *Session) uncork() {
+// uncork ends it, and writes what was gathered; inside says by whom: see batch.
+func (s *Session) uncork(inside bool) {
 	s.mu.Lock()
+	if g := s.gathered; g != nil && s.pen == penFree {
+		g.inside = inside
+	}
 	if g := s.uncorkLocked(); g != nil {
 		s.srv.pools.putBatch(g)
 	}

@@ -1,9 +1,12 @@
 package session_test
 
 import (
+	"bufio"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sluice-push/sluice/session"
 )
@@ -11,16 +14,20 @@ import (
 // A session with nothing to do holds no memory for writing, and where it can wait without one no buffer for reading.
 func TestAnIdleSessionHoldsNothing(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
-		var rested *atomic.Bool
+		var rested atomic.Bool
 		h := echo()
-		if tr.engine != session.EngineLoop {
-			h.Open = func(s *session.Session) error { rested = session.WatchRests(s); return nil }
+		reply := h.Message
+		h.Message = func(s *session.Session, msg []byte) {
+			if session.Rested(s) {
+				rested.Store(true)
+			}
+			reply(s, msg)
 		}
 		f := newFixture(t, tr, line, h, nil)
 		write(t, f.client, strings.Repeat("hello\n", 50))
 		expect(t, f.client, strings.Repeat("hello\n", 50))
 		await(t, func() bool { return !f.s.Holds() })
-		if !tr.direct || rested == nil {
+		if !tr.direct || tr.engine == session.EngineLoop {
 			return
 		}
 		// Bytes may come just before the attempt to read that would find nothing, so more than one try is fair.
@@ -30,6 +37,36 @@ func TestAnIdleSessionHoldsNothing(t *testing.T) {
 			}
 			write(t, f.client, "hello\n")
 			expect(t, f.client, "hello\n")
+		}
+	})
+}
+
+// A session that has handled something and falls silent goes on with another goroutine, whose stack is small.
+func TestASilentSessionGetsAFreshGoroutine(t *testing.T) {
+	overSome(t, func(tr transport) bool { return tr.engine != session.EngineLoop }, func(t *testing.T, tr transport) {
+		srv := session.NewServer(line, &session.Handler{Message: func(s *session.Session, _ []byte) {
+			name, _, _ := strings.Cut(string(debug.Stack()), " [") // goroutine 7 [running]: ...
+			_ = s.Send([]byte(name))
+		}}, &session.Options{Engine: tr.engine})
+		defer srv.Close()
+		session.SetFreshAfter(srv, time.Microsecond)
+		conn, err := tr.start(t, srv)()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		in := bufio.NewReader(conn)
+		ask := func() string {
+			write(t, conn, "who\n")
+			name, err := in.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			return name
+		}
+		for range 3 {
+			first := ask()
+			await(t, func() bool { return ask() != first })
 		}
 	})
 }

@@ -287,6 +287,7 @@ func (tr *trial) disturb(stop <-chan struct{}) {
 func (tr *trial) run(kind transport) {
 	tr.options(kind.engine)
 	tr.srv = session.NewServer(codec.Length{Max: 1 << 20}, tr.handler(), &tr.o)
+	session.SetFreshAfter(tr.srv, choose(tr.draw(), time.Microsecond, time.Millisecond, time.Hour))
 	dial := kind.start(tr.t, tr.srv)
 	rnd := tr.draw()
 	over, end := context.WithCancel(context.Background())

@@ -252,7 +252,7 @@ func (s *Session) turnAway(t turn) {
 	s.cork()
 	s.take(t)
 	s.in.rest()
-	s.uncork()
+	s.uncork(false)
 	done = true
 	took := s.srv.clock() - began
 	s.mu.Lock()

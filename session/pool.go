@@ -108,6 +108,7 @@ func (p *pools) batch() *batch { return p.batches.Get().(*batch) }
 func (p *pools) putBatch(b *batch) {
 	b.clear()
 	b.forget()
+	b.inside = false
 	if cap(b.scratch) > scratchMax {
 		b.scratch = nil
 	}

@@ -123,7 +123,7 @@ func (s *Session) awaitFirst() {
 		return
 	default:
 	}
-	s.uncork() // nothing is held back meanwhile
+	s.uncork(false) // nothing is held back meanwhile
 	s.pull.waits.Store(true)
 	select {
 	case <-s.pull.first:
@@ -141,7 +141,7 @@ func (s *Session) handOver(msg []byte) {
 		return
 	default:
 	}
-	s.uncork()
+	s.uncork(false)
 	p.waits.Store(true)
 	select {
 	case buf := <-p.ask:

@@ -26,9 +26,10 @@ type raw struct {
 	ready func(fd uintptr) bool // onReadable, made once
 
 	// Owned by the goroutine in each.
-	in  *inbound
-	got func(n int) bool
+	s   *Session
 	err error
+
+	fd uintptr // valid while that goroutine has the turn
 }
 
 type halfCloser interface {
@@ -60,8 +61,8 @@ func newRaw(conn net.Conn) stream {
 	return &c
 }
 
-func (c *raw) each(in *inbound, got func(n int) bool) error {
-	c.in, c.got, c.err = in, got, nil
+func (c *raw) each(s *Session) error {
+	c.s, c.err = s, nil
 	if err := c.rc.Read(c.ready); err != nil {
 		return err
 	}
@@ -71,11 +72,12 @@ func (c *raw) each(in *inbound, got func(n int) bool) error {
 // onReadable reads, and hands on what it has read, until there is nothing more, and reports whether each is done. So the goroutine
 // stays inside one call of RawConn.Read, and what that costs is not paid for each message.
 func (c *raw) onReadable(fd uintptr) bool {
-	for {
-		n, errno := transfer(syscall.SYS_RECVFROM, fd, c.in.space())
+	c.fd = fd
+	for s := c.s; ; {
+		n, errno := transfer(syscall.SYS_RECVFROM, fd, s.in.space())
 		switch {
 		case errno == syscall.EAGAIN:
-			c.in.rest()
+			s.in.rest()
 			return false
 		case errno != 0:
 			c.err = os.NewSyscallError("read", errno)
@@ -84,8 +86,8 @@ func (c *raw) onReadable(fd uintptr) bool {
 			c.err = io.EOF
 			return true
 		}
-		c.in.arrived(n)
-		if !c.got(n) {
+		s.in.arrived(n)
+		if !s.got(n) {
 			return true
 		}
 	}
@@ -106,6 +108,10 @@ func (c *raw) direct() bool { return true }
 
 func (c *raw) offer(b *batch) (int, error) {
 	b.call.n, b.call.errno = 0, 0
+	if b.inside {
+		b.call.write(c.fd, b)
+		return b.call.result()
+	}
 	if err := c.rc.Control(b.call.offer); err != nil {
 		return 0, err
 	}

@@ -138,6 +138,11 @@ func (s *Session) receive(n int) bool {
 	if err == nil {
 		return s.phase.Load() != phaseClosed
 	}
+	return s.undecoded(err, last)
+}
+
+// undecoded ends a session whose bytes cannot be decoded any more. It reports whether to go on reading.
+func (s *Session) undecoded(err error, last []byte) bool {
 	by := ByError
 	if errors.Is(err, io.EOF) {
 		by = ByPeer
@@ -188,11 +193,11 @@ func (s *Session) decodeAll() error {
 		case err != nil:
 			return err
 		case n > len(unread):
-			return fmt.Errorf("codec used %d bytes of %d", n, len(unread))
+			return usedTooMuch(n, len(unread))
 		case n <= 0:
 			in.need = len(unread) + max(-n, 1)
 			if in.need > in.limit || in.need < 0 {
-				return fmt.Errorf("%w: at least %d bytes", ErrTooLarge, in.need)
+				return tooLarge("at least ", in.need)
 			}
 		}
 		if len(s.replies) > 0 {
@@ -205,7 +210,7 @@ func (s *Session) decodeAll() error {
 			}
 		}
 		if len(msg) > s.o.MaxMessage {
-			return fmt.Errorf("%w: %d bytes", ErrTooLarge, len(msg))
+			return tooLarge("", len(msg))
 		}
 		if msg != nil && s.phase.Load() == phaseOpen {
 			s.handled++
@@ -220,13 +225,20 @@ func (s *Session) decodeAll() error {
 	return nil
 }
 
+//go:noinline
+func usedTooMuch(n, of int) error { return fmt.Errorf("codec used %d bytes of %d", n, of) }
+
+//go:noinline
+func tooLarge(atLeast string, n int) error {
+	return fmt.Errorf("%w: %s%d bytes", ErrTooLarge, atLeast, n)
+}
+
 // heard ends the handshake: the codec has used bytes.
 func (s *Session) heard() {
 	s.mu.Lock()
 	s.handshake = false
 	if s.phase.Load() == phaseOpen {
-		s.endBy = 0
-		s.armLocked()
+		s.endBy = 0 // who looks then finds nothing to do
 	}
 	s.mu.Unlock()
 }

@@ -18,7 +18,7 @@ type routine Session
 
 func (r *routine) session() *Session { return (*Session)(r) }
 
-func (r *routine) start() { go r.session().run() }
+func (r *routine) start() { go r.session().run(true) }
 
 func (r *routine) reject() { _ = r.conn.Close() }
 
@@ -35,7 +35,7 @@ func (r *routine) roomLocked() {
 func (r *routine) armLocked() {
 	s := r.session()
 	var by time.Time
-	if due := s.dueLocked(); due > 0 {
+	if due := sooner(s.dueLocked(), s.freshAt); due > 0 {
 		by = s.srv.start.Add(time.Duration(due))
 	}
 	_ = s.conn.SetReadDeadline(by)
@@ -60,22 +60,33 @@ func (r *routine) net() net.Conn    { return r.conn }
 func (r *routine) remote() net.Addr { return r.conn.RemoteAddr() }
 func (r *routine) local() net.Addr  { return r.conn.LocalAddr() }
 
-// run is the goroutine of a session.
-func (s *Session) run() {
-	defer s.finish()
-	if !s.greet() || !s.open() || len(s.in.unread()) > 0 && !s.receiveCorked(0) {
-		s.waitWritten()
-		return
-	}
-	for s.phase.Load() != phaseClosed {
-		err := s.io.each(&s.in, s.got)
+// run is the goroutine of a session: the first, or one that goes on with a stack of its own.
+func (s *Session) run(first bool) {
+	relieved := false
+	defer func() {
+		if !relieved {
+			s.finish()
+		}
+	}()
+	goOn := !first || s.greet() && s.open() && (len(s.in.unread()) == 0 || s.receiveFirst())
+	for goOn && s.phase.Load() != phaseClosed {
+		err := s.io.each(s)
 		switch {
 		case err == nil && s.streak >= yieldAfter:
-			s.streak = 0
+			s.in.rest() // others may need the buffer meanwhile
+			if s.streak = 0; s.freshAt == 0 {
+				s.wear()
+			}
 			runtime.Gosched()
-		case err == nil || !s.readFailed(err):
-			s.waitWritten()
-			return
+		case err == nil:
+			goOn = false
+		default:
+			goOn = s.readFailed(err)
+			if goOn && s.stale {
+				s.stale, relieved = false, true
+				go s.run(false)
+				return
+			}
 		}
 	}
 	s.waitWritten()
@@ -86,11 +97,17 @@ func (s *Session) got(n int) bool {
 	if s.o.IdleTimeout > 0 {
 		s.lastRead.Store(s.srv.clock())
 	}
-	if !s.receiveCorked(n) {
+	s.cork()
+	goOn := s.receive(n)
+	s.uncork(true)
+	if !goOn {
 		return false
 	}
 	if s.streak++; s.in.rested {
 		s.streak, s.in.rested = 0, false
+	}
+	if s.spoke = true; !s.worn {
+		s.worn, s.streak = true, yieldAfter
 	}
 	if s.nextTick > 0 && s.srv.clock() >= s.nextTick {
 		s.streak = yieldAfter
@@ -102,12 +119,37 @@ func (s *Session) got(n int) bool {
 // has more to say would otherwise keep the processor until it is preempted.
 const yieldAfter = 16
 
-// receiveCorked is receive with a cork around it.
-func (s *Session) receiveCorked(n int) bool {
+// receiveFirst handles what came with the connection.
+func (s *Session) receiveFirst() bool {
 	s.cork()
-	goOn := s.receive(n)
-	s.uncork()
+	goOn := s.receive(0)
+	s.uncork(false)
 	return goOn
+}
+
+// freshAfter is how long the peer has to be silent, at least, until the session's goroutine is relieved by another. A stack that has
+// grown while messages were handled is not made as small again as a new one, and most of what an idle session costs is its stack.
+const freshAfter = 10 * time.Second
+
+// wear is called when the goroutine has handled something, so that its stack may have grown; not by who has just done that, because
+// setting a deadline would take more stack still.
+func (s *Session) wear() {
+	s.mu.Lock()
+	s.freshAt = s.srv.clock() + s.srv.freshAfter
+	s.armLocked()
+	s.mu.Unlock()
+}
+
+// weariedLocked looks whether the peer was silent all the time since it was last asked; then another goroutine is to go on.
+func (s *Session) weariedLocked() {
+	now := s.srv.clock()
+	if s.freshAt == 0 || now < s.freshAt {
+		return
+	}
+	if s.freshAt = now + s.srv.freshAfter; !s.spoke {
+		s.stale, s.worn, s.freshAt = true, false, 0
+	}
+	s.spoke = false
 }
 
 // greet does the TLS handshake, if there is one, so that Open can see its result, and starts the clocks.
@@ -150,6 +192,7 @@ func (s *Session) readFailed(err error) bool {
 	}
 	s.mu.Lock()
 	tick := s.lateLocked()
+	s.weariedLocked()
 	s.armLocked()
 	s.mu.Unlock()
 	if tick {

@@ -24,6 +24,8 @@ type Server struct {
 	single   bool  // closed when its session ends
 	start    time.Time
 
+	freshAfter int64 // see routine.go
+
 	counters [counterShards]counters
 	watch    watch
 	loops    loops
@@ -55,7 +57,7 @@ func NewServer(codec Codec, h *Handler, o *Options) *Server {
 		o: o.settings(), codec: codec, handler: &own, start: time.Now(),
 		closing: make(chan struct{}), empty: make(chan struct{}),
 		listeners: make(map[net.Listener]struct{}), arriving: make(map[*arrival]struct{}), addresses: make(map[netip.Addr]int),
-		shut: ErrServerClosed,
+		shut: ErrServerClosed, freshAfter: int64(freshAfter),
 	}
 	srv.watch.stop, srv.watch.loops = make(chan struct{}), &srv.loops
 	if srv.o.Observer != nil {

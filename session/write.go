@@ -38,17 +38,21 @@ const settleRounds = 16
 func (s *Session) Send(msg []byte) error {
 	s.mu.Lock()
 	g := s.gatherLocked(len(msg) + frameSlack)
-	if s.phase.Load() != phaseOpen {
-		err := s.errLocked()
+	if g != nil && s.phase.Load() == phaseOpen && s.codec != nil && (len(msg) < gatherWhole || s.prefixer == nil || !s.c.direct()) {
+		return s.gatherMessage(g, msg)
+	}
+	return s.sendLocked(g, msg)
+}
+
+// sendLocked is Send for what is not gathered in g, if that is not nil. It is called with mu held, and releases it.
+func (s *Session) sendLocked(g *batch, msg []byte) error {
+	if err := s.errLocked(); err != nil {
 		s.mu.Unlock()
 		return err
 	}
 	if s.codec == nil {
 		s.mu.Unlock()
 		return ErrNoCodec
-	}
-	if g != nil && (len(msg) < gatherWhole || s.prefixer == nil || !s.c.direct()) {
-		return s.gatherMessage(g, msg)
 	}
 	if g != nil { // a large message is better off not copied
 		s.pourLocked()
@@ -94,10 +98,16 @@ func (s *Session) encodeLocked(dst, msg []byte, header bool) (out []byte, err er
 	}
 	done = true
 	if err != nil {
-		err = fmt.Errorf("session: encode: %w", err)
+		err = encodeError(err)
 	}
 	return out, err
 }
+
+// encodeError says that the codec could not encode. Like other functions that make errors it is one so that who calls it needs less
+// stack: what a session uses of its own decides how much memory it holds, and how much of that is cold when bytes come.
+//
+//go:noinline
+func encodeError(err error) error { return fmt.Errorf("session: encode: %w", err) }
 
 // encodeNow writes one message on an idle connection. It is called with mu held, and releases it.
 func (s *Session) encodeNow(msg []byte) error {
@@ -219,7 +229,7 @@ func (s *Session) offerLocked(b *batch) (n int, room, ok bool) {
 	s.srv.shard(s).bytesOut.Add(uint64(n))
 	s.mu.Lock()
 	if err != nil {
-		s.failLocked(ByError, fmt.Errorf("session: %w", err))
+		s.brokenLocked(err)
 	}
 	return n, n == b.size && !s.c.holding(), s.phase.Load() != phaseClosed
 }
@@ -278,6 +288,9 @@ func (s *Session) TryWrite(frames [][]byte) (taken int, err error) {
 	}
 	return taken, err
 }
+
+// brokenLocked ends a session whose connection has failed.
+func (s *Session) brokenLocked(err error) { s.failLocked(ByError, fmt.Errorf("session: %w", err)) }
 
 // takenLocked accounts for n bytes that were written, the first of them from the queue, which had waiting bytes to offer. It
 // returns how many of frames have gone, counting the last one when only a part of it has.
