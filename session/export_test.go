@@ -19,7 +19,32 @@ type Queue struct {
 
 // NewQueue makes a queue; age is in the unit of the now that its methods are given.
 func NewQueue(chunk, bytes, frames int, age int64) *Queue {
-	return &Queue{pool: bufferPool{size: chunk}, b: bounds{bytes: bytes, frames: frames, age: age}}
+	return &Queue{pool: bufferPool{size: chunk}, b: bounds{bytes: bytes, frames: frames, age: age, memory: maxInt, chunk: chunk}}
+}
+
+// BoundMemory bounds the memory as well.
+func (q *Queue) BoundMemory(n int) { q.b.memory = n }
+
+// Places is the memory that the queue has for places of frames.
+func (q *Queue) Places() int { return cap(q.q.frames) * framePlace }
+
+// Memory returns what the queue says it takes, and what it does take, but for what nobody has asked for.
+func (q *Queue) Memory() (said, does int) {
+	chunks := map[*buffer]int{}
+	if q.q.tail != nil {
+		chunks[q.q.tail] = cap(q.q.tail.b)
+	}
+	for _, f := range q.q.frames[q.q.head:] {
+		if f.from != nil {
+			chunks[f.from] = cap(f.from.b)
+		} else {
+			does += len(f.b)
+		}
+	}
+	for _, n := range chunks {
+		does += n
+	}
+	return q.q.memory, does
 }
 
 func (q *Queue) AddCopy(p []byte, now int64, kept bool)   { q.q.addCopy(p, now, kept, &q.pool) }

@@ -117,14 +117,11 @@ func (s *Session) spillLocked(sent int) {
 			if end > sent {
 				started = started || start < sent
 				first := max(start, sent)
-				frames = append(frames, frame{b: own[first-sent : end-sent], from: from, at: s.now(), kept: e&1 == 1})
+				frames = append(frames, frame{b: own[first-sent : end-sent], at: s.now(), kept: e&1 == 1})
 			}
 			start = end
 		}
-		if from != nil {
-			from.refs = len(frames)
-		}
-		s.queueLocked().addFront(frames, started)
+		s.queueLocked().addFront(frames, from, started)
 	}
 	g.forget()
 }

@@ -82,7 +82,6 @@ func (ls *loops) sit(s *Session, d transport.Descriptor) {
 	}
 	st.timer.Value = s
 	s.c = (*bare)(s)
-	s.in.pool = &s.srv.pools.shared
 	st.loop.sit(s)
 }
 

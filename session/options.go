@@ -76,7 +76,8 @@ type Options struct {
 	ReadBuffer int
 
 	// QueueBytes and QueueFrames bound what waits to be written for one session, defaults 64 KiB and 1,024. A frame that is
-	// larger than QueueBytes is taken when nothing else waits. Never off.
+	// larger than QueueBytes is taken when nothing else waits. Never off. The memory that it takes to keep frames is bounded by
+	// QueueBytes as well, if that is 256 KiB or more.
 	QueueBytes  int
 	QueueFrames int
 	// QueueAge makes the queue count as full when its oldest frame has waited that long; zero means it does not.
@@ -152,10 +153,16 @@ func (o *Options) settings() settings {
 	c := o.withDefaults()
 	return settings{
 		Options: c,
-		bounds:  bounds{bytes: c.QueueBytes, frames: c.QueueFrames, age: int64(c.QueueAge)},
-		gather:  min(gatherBytes, c.QueueBytes),
+		bounds: bounds{
+			bytes: c.QueueBytes, frames: c.QueueFrames, age: int64(c.QueueAge),
+			memory: max(c.QueueBytes, memoryLeast), chunk: chunkSize,
+		},
+		gather: min(gatherBytes, c.QueueBytes),
 	}
 }
+
+// memoryLeast is how much memory a queue may take at least, when its frames are fewer bytes than that.
+const memoryLeast = 16 * chunkSize
 
 // headerSlack is how many bytes beyond MaxMessage are kept of an incomplete message: framing, or the request of an HTTP upgrade.
 const headerSlack = 16 << 10

@@ -1,5 +1,7 @@
 package session
 
+import "unsafe"
+
 // The outgoing queue: frames that could not be written at once, in order. It is a plain struct without lock, clock or I/O; the
 // session guards it. A session has one only while something waits.
 //
@@ -12,6 +14,9 @@ package session
 // Frames are copied into chunks, so that small ones lie side by side in memory and a batch of them is one piece; a chunk is given
 // back when its last frame has gone. Shared frames are only referred to. A frame that does not fit into what is left of a chunk
 // has memory of its own.
+//
+// Memory is counted besides the bytes of frames, because a chunk is seldom full and a frame of a few bytes takes a place of more: what
+// a session holds stays within its bound whatever the size of its frames.
 
 // frame is one whole frame, or what is left of it.
 type frame struct {
@@ -19,7 +24,11 @@ type frame struct {
 	from *buffer // the chunk that b lies in, or nil
 	at   int64   // when it was added, in nanoseconds of any clock
 	kept bool    // must not be dropped
+	cost int     // memory that it takes besides chunks: what was borrowed or made for it alone, or the length of what it refers to
 }
+
+// framePlace is the size of a frame.
+const framePlace = int(unsafe.Sizeof(frame{}))
 
 type queue struct {
 	frames  []frame
@@ -27,12 +36,14 @@ type queue struct {
 	lent    int     // frames after head that a writer holds
 	started bool    // of the first frame, some bytes have gone
 	bytes   int     // in all frames
+	memory  int     // that frames take: chunks, memory of their own, what shared ones refer to
 	tail    *buffer // the chunk that is being filled, or nil
 }
 
 // bounds are the limits of a queue.
 type bounds struct {
 	bytes, frames int
+	memory, chunk int   // of memory not more than that; the size of chunks
 	age           int64 // nanoseconds; 0 is none
 }
 
@@ -43,11 +54,31 @@ func (q *queue) full(size int, now int64, b *bounds) bool {
 	if q.len() == 0 {
 		return false
 	}
-	if q.bytes+size > b.bytes || q.len() >= b.frames {
+	if q.tooMuch(size, b) {
 		return true
 	}
 	i := q.waiting()
 	return b.age > 0 && i < len(q.frames) && now-q.frames[i].at > b.age
+}
+
+// tooMuch reports whether another frame of size bytes, and the memory it may take, would be too much.
+func (q *queue) tooMuch(size int, b *bounds) bool {
+	if q.bytes+size > b.bytes || q.len() >= b.frames {
+		return true
+	}
+	more := size
+	switch {
+	case size > b.chunk/2:
+	case q.tail != nil && cap(q.tail.b)-len(q.tail.b) >= size:
+		more = 0
+	default:
+		more = b.chunk
+	}
+	places := cap(q.frames)
+	if len(q.frames) == places && q.head == 0 {
+		places *= 2
+	}
+	return q.memory+more+places*framePlace > b.memory
 }
 
 // waiting is the index of the first frame that no writer has touched.
@@ -69,6 +100,7 @@ func (q *queue) space(size int, pool *bufferPool) []byte {
 	}
 	if q.tail == nil {
 		q.tail = pool.get()
+		q.memory += cap(q.tail.b)
 		q.tail.b = q.tail.b[:0]
 	}
 	return q.tail.b[len(q.tail.b):]
@@ -77,18 +109,24 @@ func (q *queue) space(size int, pool *bufferPool) []byte {
 // leaveTail stops filling the current chunk.
 func (q *queue) leaveTail() {
 	if q.tail.refs == 0 {
-		q.tail.release()
+		q.leave(q.tail)
 	}
 	q.tail = nil
 }
 
+// leave gives back a chunk in which no frame lies any more.
+func (q *queue) leave(c *buffer) {
+	q.memory -= cap(c.b)
+	c.release()
+}
+
 // addOwned adds a frame that was appended to what space returned. Appending may have moved it elsewhere.
 func (q *queue) addOwned(b []byte, now int64, kept bool) {
-	f := frame{b: b, at: now, kept: kept}
+	f := frame{b: b, at: now, kept: kept, cost: cap(b)}
 	if t := q.tail; t != nil && len(b) > 0 && len(t.b)+len(b) <= cap(t.b) && &t.b[:len(t.b)+1][len(t.b)] == &b[0] {
 		t.b = t.b[:len(t.b)+len(b)]
 		t.refs++
-		f.from = t
+		f.from, f.cost = t, 0
 	}
 	q.add(f)
 }
@@ -110,10 +148,22 @@ func (q *queue) add(f frame) {
 	}
 	q.frames = append(q.frames, f)
 	q.bytes += len(f.b)
+	if f.from == nil && f.cost == 0 {
+		q.frames[len(q.frames)-1].cost = len(f.b)
+	}
+	q.memory += q.frames[len(q.frames)-1].cost
 }
 
-// addTail puts back what is left of a frame of which some bytes have gone, before everything else. Nothing may be lent.
+// addTail puts back what is left of a frame of which some bytes have gone, before everything else. Nothing may be lent. What it lies
+// in, if that was borrowed, is the queue's now.
 func (q *queue) addTail(f frame) {
+	if f.from != nil {
+		f.from.refs = 1
+		q.memory += cap(f.from.b)
+	} else if f.cost == 0 {
+		f.cost = len(f.b)
+	}
+	q.memory += f.cost
 	if q.head > 0 {
 		q.head--
 		q.frames[q.head] = f
@@ -126,13 +176,23 @@ func (q *queue) addTail(f frame) {
 	q.started = true
 }
 
-// addFront puts frames before everything else. If started is set, some bytes of the first have gone. Nothing may be lent.
-func (q *queue) addFront(frames []frame, started bool) {
+// addFront puts frames, of which there is at least one, before everything else. If started is set, some bytes of the first have gone.
+// Nothing may be lent. They lie in from, which is the queue's now, or side by side in memory of their own.
+func (q *queue) addFront(frames []frame, from *buffer, started bool) {
+	if from != nil {
+		from.refs = len(frames)
+		q.memory += cap(from.b)
+	}
+	for i := range frames {
+		f := &frames[i]
+		if f.from = from; from == nil {
+			f.cost = len(f.b)
+		}
+		q.bytes += len(f.b)
+		q.memory += f.cost
+	}
 	q.frames = append(frames, q.frames[q.head:]...)
 	q.head, q.started = 0, started
-	for _, f := range frames {
-		q.bytes += len(f.b)
-	}
 }
 
 // lend puts the bytes at the front into b, as many as fit, and reports whether that was all. They must not be changed, and are
@@ -174,12 +234,13 @@ func (q *queue) written(n int) {
 
 // drop gives back the memory of a frame.
 func (q *queue) drop(i int) {
+	q.memory -= q.frames[i].cost
 	if c := q.frames[i].from; c != nil {
 		if c.refs--; c.refs == 0 {
 			if c == q.tail {
 				c.b = c.b[:0]
 			} else {
-				c.release()
+				q.leave(c)
 			}
 		}
 	}
@@ -190,7 +251,7 @@ func (q *queue) drop(i int) {
 // many it dropped. It may not succeed.
 func (q *queue) makeRoom(size int, now int64, b *bounds) (dropped int) {
 	for i := q.waiting(); i < len(q.frames); i++ {
-		tooMuch := q.bytes+size > b.bytes || q.len() >= b.frames
+		tooMuch := q.tooMuch(size, b)
 		tooOld := b.age > 0 && now-q.frames[i].at > b.age
 		if !tooMuch && !tooOld {
 			break
@@ -230,9 +291,10 @@ func (q *queue) settle(chunk int) {
 		moved := *f
 		start := len(own)
 		own = append(own, f.b...)
-		moved.b, moved.from = own[start:], nil
+		moved.b, moved.from, moved.cost = own[start:], nil, len(f.b)
 		q.drop(i)
 		q.frames[i] = moved
+		q.memory += moved.cost
 	}
 	if q.tail != nil {
 		q.leaveTail()

@@ -96,10 +96,22 @@ func TestQueueIsTheModel(t *testing.T) {
 				if c.q.Len() != len(c.m.frames) || c.q.Bytes() != len(c.m.bytes()) {
 					t.Fatalf("%d frames, %d bytes; want %d, %d", c.q.Len(), c.q.Bytes(), len(c.m.frames), len(c.m.bytes()))
 				}
+				// Of a frame of which a part has gone the whole is still there, and what was made for one may be a little larger.
+				if said, does := c.q.Memory(); said < does || said > does+3*testChunk+len(c.m.frames)*testChunk {
+					t.Fatalf("it says that it takes %d bytes of memory, and takes %d", said, does)
+				}
 			},
 		})
 		if lent, _, all := c.q.Lend(); all && !bytes.Equal(lent, c.m.bytes()) {
 			t.Fatalf("it holds %q, want %q", lent, c.m.bytes())
+		}
+		for rapid.Bool().Draw(t, "drained") && c.q.Len() > 0 {
+			lent, _, _ := c.q.Lend()
+			c.q.Written(len(lent))
+			c.m.written(len(lent))
+		}
+		if said, does := c.q.Memory(); c.q.Len() == 0 && said != does {
+			t.Fatalf("an empty queue takes %d bytes of memory, and says %d", does, said)
 		}
 		if n := c.q.Reset(); n != len(c.m.bytes()) || c.q.Len() != 0 {
 			t.Fatalf("reset dropped %d bytes of %d, %d frames are left", n, len(c.m.bytes()), c.q.Len())
@@ -192,6 +204,35 @@ func (c *queueCheck) room(t *rapid.T) {
 	if got, want := c.q.MakeRoom(size, c.now), c.m.makeRoom(size, c.now, c.bound); got != want {
 		t.Fatalf("dropped %d, want %d", got, want)
 	}
+}
+
+// Frames of whatever sizes take no more memory than the bound allows, with the places they have in the queue.
+func TestQueueMemoryIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bound := rapid.IntRange(4<<10, 64<<10).Draw(t, "bound")
+		q := session.NewQueue(1<<10, bound, 1<<20, 0)
+		q.BoundMemory(bound)
+		least := rapid.IntRange(1, 800).Draw(t, "least")
+		for range 2000 {
+			size := rapid.IntRange(least, least+rapid.IntRange(0, 2000).Draw(t, "spread")).Draw(t, "size")
+			if rapid.IntRange(0, 9).Draw(t, "write") == 0 {
+				lent, _, _ := q.Lend()
+				q.Written(rapid.IntRange(0, len(lent)).Draw(t, "written"))
+			}
+			if q.Full(size, 0) {
+				q.MakeRoom(size, 0)
+			}
+			if q.Full(size, 0) {
+				continue
+			}
+			alone := q.Len() == 0
+			q.AddCopy(make([]byte, size), 0, rapid.IntRange(0, 20).Draw(t, "kept") == 0)
+			// What is made for a large frame may be a fifth larger.
+			if said, _ := q.Memory(); !alone && said+q.Places() > bound+size/5 {
+				t.Fatalf("%d bytes of memory and %d for places exceed %d", said, q.Places(), bound)
+			}
+		}
+	})
 }
 
 // Frames that were copied lie side by side, so that many small ones are one piece for the system call.

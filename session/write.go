@@ -205,9 +205,6 @@ func (s *Session) writeNow(b *batch, head, p []byte, shared bool) error {
 		if !shared {
 			f.b, f.from = s.srv.pools.copyOf(p)
 		}
-		if f.from != nil {
-			f.from.refs = 1
-		}
 		s.queueLocked().addTail(f)
 	}
 	s.srv.pools.putBatch(b)
