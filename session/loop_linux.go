@@ -173,6 +173,7 @@ type driver struct {
 
 	thread atomic.Int32 // the number of its thread, 0 while it has none to itself
 	shared bool         // owned by the driver: it has none
+	began  int64        // owned by the driver: since when it has been busy without a break
 
 	// Owned by the driver; by who took over when the stamp says so.
 	events *epoll.Buffer
@@ -240,13 +241,20 @@ func (d *driver) finishWork() bool {
 // gather waits for work. It returns false when the loop has ended.
 func (d *driver) gather() bool {
 	l := d.loop
+	napped := false
 	if err := l.list.Poll(d.events); err == nil && d.events.Len() == 0 {
-		if d.nap() {
+		if napped = true; d.nap() {
 			return false
 		}
 	}
 	now := l.srv.clock()
 	l.now.Store(now)
+	if napped {
+		d.began = now
+	} else if now-d.began >= int64(yieldEvery) {
+		d.began = now
+		d.yield()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asleep = false
@@ -312,4 +320,21 @@ func (d *driver) share(shared bool) {
 		d.thread.Store(int32(syscall.Gettid()))
 	}
 	d.shared = shared
+}
+
+// yieldEvery is how often a driver that has no break calls the scheduler. One that does not for 10 ms is preempted, with a signal, and
+// has the runtime's monitor look again every 20 µs for a while, which costs a hundredth of a processor. One that has breaks is preempted
+// too, but must not ask for it: where goroutines compute it would wait for them each time.
+const yieldEvery = 8 * time.Millisecond
+
+// yield calls the scheduler. A goroutine that has a thread to itself would have to be brought back by another thread.
+func (d *driver) yield() {
+	if d.shared {
+		runtime.Gosched()
+		return
+	}
+	runtime.UnlockOSThread()
+	runtime.Gosched()
+	runtime.LockOSThread()
+	d.thread.Store(int32(syscall.Gettid()))
 }
