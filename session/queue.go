@@ -76,10 +76,13 @@ func (q *queue) tooMuch(size int, b *bounds) bool {
 	}
 	places := cap(q.frames)
 	if len(q.frames) == places && q.head == 0 {
-		places *= 2
+		places = morePlaces(places)
 	}
 	return q.memory+more+places*framePlace > b.memory
 }
+
+// morePlaces is how many places a queue gets that has n, all of them taken.
+func morePlaces(n int) int { return max(2*n, 8) }
 
 // waiting is the index of the first frame that no writer has touched.
 func (q *queue) waiting() int {
@@ -145,6 +148,9 @@ func (q *queue) add(f frame) {
 		n := copy(q.frames, q.frames[q.head:])
 		clear(q.frames[n:])
 		q.frames, q.head = q.frames[:n], 0
+	}
+	if n := len(q.frames); n == cap(q.frames) {
+		q.frames = append(make([]frame, 0, morePlaces(n)), q.frames...)
 	}
 	q.frames = append(q.frames, f)
 	q.bytes += len(f.b)

@@ -213,7 +213,7 @@ func TestQueueMemoryIsBounded(t *testing.T) {
 		q := session.NewQueue(1<<10, bound, 1<<20, 0)
 		q.BoundMemory(bound)
 		least := rapid.IntRange(1, 800).Draw(t, "least")
-		for range 2000 {
+		for range 300 {
 			size := rapid.IntRange(least, least+rapid.IntRange(0, 2000).Draw(t, "spread")).Draw(t, "size")
 			if rapid.IntRange(0, 9).Draw(t, "write") == 0 {
 				lent, _, _ := q.Lend()
