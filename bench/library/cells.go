@@ -55,14 +55,14 @@ func cells(by scale) []cell {
 		{name: "b1000x16", echo: true, size: kib, conns: 1000, inFlight: 16},
 		{name: "b64k", echo: true, size: 64 * kib, conns: 100, inFlight: 1},
 		{name: "c", kind: idle, size: 915, conns: by.idle, inFlight: 1, count: 1},
-		{name: "d1", size: 915, conns: 500, rate: 8000, burners: 2, without: []string{"net-bufio-pool"}},
+		{name: "d1", size: 915, conns: 500, rate: 8000, burners: 2, without: []string{"net-bufio-pool", "net-raw"}},
 		{
 			name: "d2", size: 915, conns: 500, rate: 8000, windows: 2, sleep: 20 * time.Millisecond, every: 500,
-			without: []string{limit, "net-bufio-pool"},
+			without: []string{limit, "net-bufio-pool", "net-raw"},
 		},
 		{
 			name: "d3", size: 915, conns: 500, inFlight: 1, sleep: 5 * time.Millisecond, every: 1,
-			without: []string{limit, "net-bufio-pool"},
+			without: []string{limit, "net-bufio-pool", "net-raw"},
 		},
 		{name: "e", kind: burst, size: 915, conns: 100, inFlight: 16, count: by.burst, slow: []string{"net", "net-bufio-pool"}},
 	}

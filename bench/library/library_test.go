@@ -39,7 +39,7 @@ func TestEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := len(library.ServerNames())
-	if want := 7*all + (all - 1) + 2*(all-2); len(r.Samples) != want || len(r.Idle) != all || len(r.Burst) != all || len(r.Targets) == 0 {
+	if want := 7*all + (all - 2) + 2*(all-3); len(r.Samples) != want || len(r.Idle) != all || len(r.Burst) != all || len(r.Targets) == 0 {
 		t.Errorf("%d samples, not %d, %d and %d servers in c and e, %d targets", len(r.Samples), want, len(r.Idle), len(r.Burst), len(r.Targets))
 	}
 	for _, s := range r.Samples {

@@ -14,6 +14,7 @@ const (
 	unbuffered rung = iota // reads header and body from the connection, writes each answer to it
 	buffered               // a bufio.Reader and a bufio.Writer, which is flushed when nothing more is buffered for reading
 	pooled                 // the same, from pools, and so is the buffer of a frame, while one is here
+	raw                    // raw system calls: what an engine with a goroutine for each connection could reach
 )
 
 const bufioSize = 16 << 10
@@ -25,6 +26,7 @@ type netServer struct {
 	readers sync.Pool
 	writers sync.Pool
 	frames  sync.Pool
+	raws    sync.Pool
 
 	running sync.WaitGroup
 	mu      sync.Mutex
@@ -37,6 +39,7 @@ func startNet(r rung) starter {
 		s.readers.New = func() any { return bufio.NewReaderSize(nil, bufioSize) }
 		s.writers.New = func() any { return bufio.NewWriterSize(nil, bufioSize) }
 		s.frames.New = func() any { return new([]byte) }
+		s.raws.New = func() any { return &rawBuffers{in: make([]byte, rawSize)} }
 		s.running.Go(func() { s.accept(ln) })
 		return &served{conns: s.len, close: func() {
 			_ = ln.Close()
@@ -86,6 +89,8 @@ func (s *netServer) serve(c net.Conn) {
 		_ = s.servePlain(c)
 	case buffered:
 		_ = s.serveBuffered(bufio.NewReaderSize(c, bufioSize), bufio.NewWriterSize(c, bufioSize))
+	case raw:
+		_ = s.serveRaw(c)
 	case pooled:
 		br, bw := s.readers.Get().(*bufio.Reader), s.writers.Get().(*bufio.Writer)
 		br.Reset(c)

@@ -38,8 +38,11 @@ func startSluice(o session.Options) starter {
 		// The default of 10 s is too short for those who count what thousands of silent sessions cost.
 		o.HandshakeTimeout = time.Minute
 		srv := session.NewServer(framing{p}, &session.Handler{Message: func(s *session.Session, frame []byte) {
-			// The answer takes the place of the request, which is this function's until it returns.
-			if err := s.Send(p.answer(frame, (*[ackSize]byte)(frame))); err != nil && !errors.Is(err, session.ErrClosed) {
+			// The answer takes the place of the request, which is this function's until it returns, if there is room for it.
+			if len(frame) < ackSize {
+				frame = append(make([]byte, 0, ackSize), frame...)
+			}
+			if err := s.Send(p.answer(frame, (*[ackSize]byte)(frame[:ackSize]))); err != nil && !errors.Is(err, session.ErrClosed) {
 				s.Abort(err)
 			}
 		}}, &o)

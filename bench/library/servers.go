@@ -14,7 +14,7 @@ type starter func(net.Listener, protocol) (*served, error)
 
 // serverNames are all servers, in the order of tables.
 func serverNames() []string {
-	return []string{limit, "net", "net-bufio", "net-bufio-pool", "netpoll", "sluice-loop", "sluice-goroutine"}
+	return []string{limit, "net", "net-bufio", "net-bufio-pool", "net-raw", "netpoll", "sluice-loop", "sluice-goroutine"}
 }
 
 // starters are the servers in Go.
@@ -23,6 +23,7 @@ func starters() map[string]starter {
 		"net":              startNet(unbuffered),
 		"net-bufio":        startNet(buffered),
 		"net-bufio-pool":   startNet(pooled),
+		"net-raw":          startNet(raw),
 		"netpoll":          startNetpoll,
 		"sluice-loop":      startSluice(session.Options{Engine: session.EngineLoop}),
 		"sluice-goroutine": startSluice(session.Options{Engine: session.EngineGoroutine}),
