@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -53,7 +54,7 @@ func TestAllAtOnce(t *testing.T) {
 				if err := <-sent; err != nil {
 					t.Error(err)
 				}
-				if info := <-closed; info.By != session.ByPeer || info.Err != io.EOF || got.Load() != int64(n) {
+				if info := <-closed; info.By != session.ByPeer || !errors.Is(info.Err, io.EOF) || got.Load() != int64(n) {
 					t.Errorf("%d of %d bytes came, closed by %v: %v", got.Load(), n, info.By, info.Err)
 				}
 			})
