@@ -35,8 +35,9 @@ func runText(ctx context.Context, t *testing.T, text string) (dir, log string, e
 
 func TestRun(t *testing.T) {
 	const (
-		ready  = "sh background until=\"open http\""
-		server = "trap 'echo ended > ended' EXIT; trap 'exit 0' TERM; echo open http://x; sleep 1000"
+		ready = "sh background until=\"open http\""
+		// A shell that is told to end just before it starts a command waits for the end of that: short ones, therefore.
+		server = "trap 'echo ended > ended' EXIT; trap 'exit 0' TERM; echo open http://x; while :; do sleep 0.05; done"
 		// One that ends by itself when it is told to, and a block that tells it and waits for its end.
 		quitter = "mkfifo go; echo $$ > pid; echo open http://x; read -r < go; exit 7"
 		quit    = "echo > go; while kill -0 $(cat pid); do read -rt 0.01 < <(sleep 1) || :; done"
