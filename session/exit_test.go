@@ -183,3 +183,19 @@ func TestSendAfterAnExit(t *testing.T) {
 		t.Errorf("%d sessions are watched", n)
 	}
 }
+
+// Messages are counted whatever became of the handler, with those of the same read before them.
+func TestMessagesOfAHandlerThatEndsItsGoroutineAreCounted(t *testing.T) {
+	over(t, func(t *testing.T, tr transport) {
+		f := newFixture(t, tr, line, session.Handler{Message: func(_ *session.Session, msg []byte) {
+			if string(msg) == "exit" {
+				runtime.Goexit()
+			}
+		}}, nil)
+		write(t, f.client, "hello\nhello\nexit\nnever\n")
+		receive(t, f.closed)
+		if n := f.srv.Stats().Messages; n != 3 {
+			t.Errorf("%d messages were counted, not 3", n)
+		}
+	})
+}

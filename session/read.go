@@ -126,13 +126,8 @@ func (s *Session) hasOpened() {
 
 // receive handles all complete messages after n bytes have arrived, and reports whether to go on reading. The session is corked.
 func (s *Session) receive(n int) bool {
-	count := s.srv.shard(s)
-	count.bytesIn.Add(uint64(n))
+	s.srv.shard(s).bytesIn.Add(uint64(n))
 	err := s.handle()
-	if s.handled > 0 {
-		count.messages.Add(uint64(s.handled))
-		s.handled = 0
-	}
 	last := s.replies
 	s.replies = nil
 	if err == nil {
@@ -163,7 +158,11 @@ func (s *Session) undecoded(err error, last []byte) bool {
 // handle decodes and calls Message until no whole message is left.
 func (s *Session) handle() (err error) {
 	done := false
-	defer func() {
+	defer func() { // also when a handler has ended the goroutine
+		if s.handled > 0 {
+			s.srv.shard(s).messages.Add(uint64(s.handled))
+			s.handled = 0
+		}
 		if !done {
 			s.panicked("message", recover())
 			err = nil

@@ -82,8 +82,8 @@ func (s *Session) run(first bool) {
 			goOn = false
 		default:
 			goOn = s.readFailed(err)
-			if goOn && s.stale {
-				s.stale, relieved = false, true
+			if goOn && s.relieve {
+				s.relieve, relieved = false, true
 				go s.run(false)
 				return
 			}
@@ -147,7 +147,7 @@ func (s *Session) weariedLocked() {
 		return
 	}
 	if s.freshAt = now + s.srv.freshAfter; !s.spoke {
-		s.stale, s.worn, s.freshAt = true, false, 0
+		s.relieve, s.worn, s.freshAt = true, false, 0
 	}
 	s.spoke = false
 }

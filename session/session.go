@@ -59,7 +59,7 @@ type Session struct {
 	streak  uint8         // reads in a row that found bytes at once
 	worn    bool          // its stack may have grown
 	spoke   bool          // the peer has sent something since that was asked last
-	stale   bool          // another goroutine is to go on
+	relieve bool          // another goroutine is to go on
 	freshAt int64         // when it is asked next; guarded by mu
 	drained chan struct{} // closed when something has changed; made by who waits
 

@@ -16,7 +16,7 @@ type Stats struct {
 	Closed    uint64 // sessions that ended after that
 	Refused   uint64 // connections refused: by a limit, for their handshake or PROXY header, or by Open
 	Shed      uint64 // connections closed because there was no descriptor for them: see transport.Listener
-	Messages  uint64 // messages handed to Message
+	Messages  uint64 // messages handed to Message; those of one read are counted together, when they have been handled
 	BytesIn   uint64 // bytes received
 	BytesOut  uint64 // bytes that connections took
 	Drops     uint64 // frames refused or dropped because a queue was full; not those that TryWrite did not take

@@ -71,7 +71,7 @@ func (s *Session) sendLocked(g *batch, msg []byte) error {
 			s.mu.Unlock()
 			return err
 		}
-		return s.wait(frame{b: out})
+		return s.wait(frame{b: out, cost: cap(out)})
 	}
 	q := s.queueLocked()
 	out, err := s.encodeLocked(q.space(len(msg)+frameSlack, &s.srv.pools.chunk), msg, false)
@@ -167,7 +167,8 @@ func (s *Session) writeFrame(p []byte, shared bool) error {
 	case !admitted && shared:
 		return s.wait(frame{b: p})
 	case !admitted:
-		return s.wait(frame{b: bytes.Clone(p)})
+		own := bytes.Clone(p)
+		return s.wait(frame{b: own, cost: cap(own)})
 	}
 	s.addLocked(p, shared, false)
 	s.queuedLocked()
