@@ -55,12 +55,16 @@ func (c *Client) Dial(ctx context.Context, network, address string) (*Session, e
 	conn, err := transport.Dial(ctx, network, address, &c.dial)
 	switch {
 	case err == nil:
-		return c.run(newSession(srv, &Attach{}), conn)
 	case srv.isClosed():
 		return nil, ErrClientClosed
 	default:
 		return nil, fmt.Errorf("session: %w", err)
 	}
+	s := newSession(srv, &Attach{})
+	if err := srv.run(s, conn); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // ServeConn runs a session on a connection that was made elsewhere. See [Server.ServeConn], whose errors it has, with [ErrClientClosed]
@@ -70,13 +74,6 @@ func (c *Client) ServeConn(conn net.Conn, at *Attach) (*Session, error) {
 		at = &Attach{}
 	}
 	return c.srv.ServeConn(conn, at)
-}
-
-func (c *Client) run(s *Session, conn net.Conn) (*Session, error) {
-	if err := c.srv.run(s, conn); err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
 // Close ends all sessions at once, ByLocal with [ErrClientClosed], and whatever is being dialed. It waits until the last one has ended;

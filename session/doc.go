@@ -81,7 +81,8 @@
 //
 // Other connections, and all with EngineGoroutine, have a goroutine each, which is parked while the peer is silent; over plain
 // sockets it holds no buffer then, otherwise 4 KiB. Buffers are borrowed while bytes are there, also for a message that is half
-// here, which costs what has arrived of it. Codecs never make the session allocate what a peer merely declares.
+// here, which costs what has arrived of it. Codecs never make the session allocate what a peer merely declares. When the peer has
+// been silent for ten to twenty seconds another goroutine takes the place of one that has handled something, with a small stack.
 //
 // # Watching
 //
