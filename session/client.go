@@ -40,7 +40,16 @@ func NewClient(codec Codec, h *Handler, o *Options) *Client {
 // handshake if there is one, takes no longer than ctx and Options.HandshakeTimeout allow; the session does not end with ctx. Errors are
 // those of [transport.Dial], [ErrLimit], and [ErrClientClosed], also when Close is called meanwhile.
 func (c *Client) Dial(ctx context.Context, network, address string) (*Session, error) {
+	return c.DialWith(ctx, network, address, nil)
+}
+
+// DialWith is [Client.Dial] for a session that differs from the others: see [Attach]. A nil Attach makes it one like them. Initial
+// bytes are as if the peer had sent them, after the TLS handshake; the error is [ErrTooLarge] if they are more than any message may be.
+func (c *Client) DialWith(ctx context.Context, network, address string, at *Attach) (*Session, error) {
 	srv := c.srv
+	if at == nil {
+		at = &Attach{}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	a, err := srv.await(cancel, srv.o.MaxSessions)
@@ -60,11 +69,7 @@ func (c *Client) Dial(ctx context.Context, network, address string) (*Session, e
 	default:
 		return nil, fmt.Errorf("session: %w", err)
 	}
-	s := newSession(srv, &Attach{})
-	if err := srv.run(s, conn); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return srv.attach(conn, at)
 }
 
 // ServeConn runs a session on a connection that was made elsewhere. See [Server.ServeConn], whose errors it has, with [ErrClientClosed]

@@ -218,6 +218,33 @@ func TestClientServeConn(t *testing.T) {
 	}
 }
 
+// A session may differ from the others of its client.
+func TestClientDialWith(t *testing.T) {
+	overClients(t, func(t *testing.T, o session.Options, network, addr string) {
+		c := session.NewClient(line, &session.Handler{}, &o)
+		defer c.Close()
+		got := make(chan string, 2)
+		s, err := c.DialWith(bounded(t), network, addr, &session.Attach{
+			Handler: &session.Handler{Message: func(s *session.Session, msg []byte) { got <- s.Value().(string) + string(msg) }},
+			Limits:  session.Limits{MaxMessage: 8}, Initial: []byte("zero\n"), Value: "got ",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = s.Send([]byte("one"))
+		for _, want := range []string{"got zero", "got one"} {
+			if msg := receive(t, got); msg != want {
+				t.Errorf("%q, want %q", msg, want)
+			}
+		}
+		long := make([]byte, 64<<10)
+		_, err = c.DialWith(bounded(t), network, addr, &session.Attach{Initial: long, Limits: session.Limits{MaxMessage: 8}})
+		if !errors.Is(err, session.ErrTooLarge) || c.Len() != 1 {
+			t.Errorf("error %v, %d sessions", err, c.Len())
+		}
+	})
+}
+
 // Many clients and servers of one process close each other's sessions all the time.
 func TestClientsAndServers(t *testing.T) {
 	overClients(t, func(t *testing.T, o session.Options, network, addr string) {

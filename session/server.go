@@ -81,6 +81,12 @@ type Attach struct {
 // A nil Attach makes it a session like those that Serve accepts. Errors: [ErrServerClosed], [ErrLimit], and [ErrTooLarge] if Initial
 // is longer than any message may be.
 func (srv *Server) ServeConn(conn net.Conn, at *Attach) (*Session, error) {
+	setTCP(conn, &srv.o.Options)
+	return srv.attach(conn, at)
+}
+
+// attach runs a session on a connection whose socket has its options.
+func (srv *Server) attach(conn net.Conn, at *Attach) (*Session, error) {
 	s := newSession(srv, at)
 	if at != nil && len(at.Initial) > 0 && srv.secures(conn) {
 		conn = &preread{conn, bytes.Clone(at.Initial)}
@@ -89,7 +95,6 @@ func (srv *Server) ServeConn(conn net.Conn, at *Attach) (*Session, error) {
 		_ = conn.Close()
 		return nil, fmt.Errorf("session: initial bytes: %w", ErrTooLarge)
 	}
-	setTCP(conn, &srv.o.Options)
 	if err := srv.run(s, conn); err != nil {
 		return nil, err
 	}
