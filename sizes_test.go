@@ -20,9 +20,8 @@ const (
 
 // largerPackages may have more lines, each for a reason.
 var largerPackages = map[string]int{
-	// Two engines behind one seam, and the plain structs they share. What would leave first are the queue and the buffers, which
-	// know nothing of sessions; then the loops, once executors have shown what they need of them.
-	"session": 6200,
+	// Two engines behind one seam. What would leave next are the loops.
+	"session": 5500,
 }
 
 // Files, functions and packages stay small enough to be read.

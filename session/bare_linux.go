@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/sluice-push/sluice/internal/buffer"
+
 	"github.com/sluice-push/sluice/internal/epoll"
 	"github.com/sluice-push/sluice/timingwheel"
 	"github.com/sluice-push/sluice/transport"
@@ -49,10 +51,8 @@ func (b *bare) session() *Session { return (*Session)(b) }
 
 func (b *bare) direct() bool { return true }
 
-func (b *bare) offer(w *batch) (int, error) {
-	w.call.n, w.call.errno = 0, 0
-	w.call.write(uintptr(b.seat.fd), w)
-	return w.call.result()
+func (b *bare) offer(w *buffer.Batch) (int, error) {
+	return w.WriteTo(uintptr(b.seat.fd))
 }
 
 func (b *bare) holding() bool { return false }
@@ -67,7 +67,7 @@ func (b *bare) start() {
 	if s.phase.Load() == phaseClosed { // the server was closed; it has posted
 		return
 	}
-	if s.h.Open == nil && s.pull == nil && len(s.in.unread()) == 0 && s.srv.observer.Opened == nil { // nothing to do before bytes come
+	if s.h.Open == nil && s.pull == nil && len(s.in.Unread()) == 0 && s.srv.observer.Opened == nil { // nothing to do before bytes come
 		s.opened, s.ready = true, true
 		s.opening()
 	}
@@ -237,21 +237,21 @@ func (d *driver) serve(s *Session, what uint32) {
 // giveLocked gives s a turn, with the driver's buffers. It lets go of the mutex meanwhile.
 func (d *driver) giveLocked(s *Session, t turn) {
 	if d.out == nil {
-		d.out = s.srv.pools.batch()
+		d.out = s.srv.pools.Batch()
 	}
 	if d.in == nil {
-		d.in = s.srv.pools.shared.get()
-		d.in.own()
+		d.in = s.srv.pools.Shared.Get()
+		d.in.Own()
 	}
 	s.seat.inline = true
 	s.corkLocked(d.out)
 	lent := s.gathered == d.out
 	s.mu.Unlock()
-	s.in.borrow(d.in)
+	s.in.Borrow(d.in)
 	s.take(t)
-	s.in.rest()
-	if !d.in.free { // a large part of a message lies in it
-		d.in.disown()
+	s.in.Rest()
+	if !d.in.Free { // a large part of a message lies in it
+		d.in.Disown()
 		d.in = nil
 	}
 	s.mu.Lock()
@@ -261,7 +261,7 @@ func (d *driver) giveLocked(s *Session, t turn) {
 		d.out = nil
 	}
 	if out != nil && out != d.out {
-		s.srv.pools.putBatch(out)
+		s.srv.pools.PutBatch(out)
 	}
 }
 
@@ -272,7 +272,7 @@ type turn struct{ greet, open, read, tick bool }
 func (s *Session) take(t turn) {
 	goOn := true
 	if t.open {
-		goOn = s.open() && (len(s.in.unread()) == 0 || s.receive(0))
+		goOn = s.open() && (len(s.in.Unread()) == 0 || s.receive(0))
 		t.read = s.seat.tls != nil // which may have read more than the handshake
 	}
 	if goOn && t.tick {
@@ -297,8 +297,8 @@ func (s *Session) take(t turn) {
 
 // readOnce reads what is there, up to a buffer full, and handles it. It reports whether to go on reading.
 func (s *Session) readOnce() (goOn bool) {
-	space := s.in.space()
-	n, errno := transfer(syscall.SYS_RECVFROM, uintptr(s.seat.fd), space)
+	space := s.in.Space()
+	n, errno := buffer.Receive(uintptr(s.seat.fd), space)
 	switch {
 	case errno == syscall.EAGAIN:
 		goOn = true
@@ -310,7 +310,7 @@ func (s *Session) readOnce() (goOn bool) {
 		if n == len(space) {
 			s.seat.more = true
 		}
-		s.in.arrived(n)
+		s.in.Arrived(n)
 		if s.o.IdleTimeout > 0 {
 			s.lastRead.Store(s.seat.loop.now.Load())
 		}
@@ -367,10 +367,10 @@ const flushRounds = 4
 
 // flushLocked is called when a connection has room, or is over, and the pen is the engine's.
 func (s *Session) flushLocked() {
-	b := s.srv.pools.batch()
-	defer s.srv.pools.putBatch(b)
+	b := s.srv.pools.Batch()
+	defer s.srv.pools.PutBatch(b)
 	for range flushRounds {
-		b.clear()
+		b.Clear()
 		if s.phase.Load() == phaseClosed || s.lendLocked(b) == 0 && !s.c.holding() {
 			s.putDownLocked()
 			return
@@ -378,7 +378,7 @@ func (s *Session) flushLocked() {
 		n, room, ok := s.offerLocked(b)
 		s.pen = penDraining
 		s.writtenLocked(n)
-		if b.call.n > 0 {
+		if b.Sent > 0 {
 			s.seat.stalled = s.seat.loop.now.Load()
 		}
 		if !ok || !room {

@@ -1,6 +1,10 @@
 package session
 
-import "net"
+import (
+	"net"
+
+	"github.com/sluice-push/sluice/internal/buffer"
+)
 
 // carrier is the seam between a session and the engine that runs it. Routine is a goroutine for each session that is parked while
 // the peer is silent, for any net.Conn (routine.go). Bare is a descriptor in the interest list of an event loop, which costs no
@@ -14,7 +18,7 @@ type carrier interface {
 	direct() bool
 	// offer writes what the connection takes of b without blocking and returns how many bytes that was. Fewer than b.size
 	// mean that there is no room for now. It is called by who has the pen.
-	offer(b *batch) (int, error)
+	offer(b *buffer.Batch) (int, error)
 	// holding reports whether the connection holds bytes that it has taken and has no room for. Another offer, perhaps of nothing, is
 	// needed to be rid of them.
 	holding() bool
@@ -54,11 +58,11 @@ type stream interface {
 	each(s *Session) error
 	// direct, offer and closeWrite are those of the carrier.
 	direct() bool
-	offer(b *batch) (int, error)
+	offer(b *buffer.Batch) (int, error)
 	closeWrite() bool
 	// push writes b, waiting until the connection has taken some of it or the write deadline has passed. With an empty b it only
 	// waits until there is room. Not more than one goroutine at a time may be in offer or push.
-	push(b *batch) (int, error)
+	push(b *buffer.Batch) (int, error)
 	// abort makes each and push return and tells the peer, without blocking. It returns what is left to do, which may
 	// block, or nil.
 	abort() func()
@@ -83,9 +87,9 @@ type plain struct{ conn net.Conn }
 
 func (c *plain) each(s *Session) error {
 	for in := &s.in; ; {
-		in.keep(plainBuffer)
-		n, err := c.conn.Read(in.space())
-		in.arrived(n)
+		in.Keep(plainBuffer)
+		n, err := c.conn.Read(in.Space())
+		in.Arrived(n)
 		if n > 0 && !s.got(n) {
 			return nil
 		}
@@ -97,19 +101,19 @@ func (c *plain) each(s *Session) error {
 
 func (c *plain) direct() bool { return false }
 
-func (c *plain) offer(*batch) (int, error) { return 0, nil }
+func (c *plain) offer(*buffer.Batch) (int, error) { return 0, nil }
 
-func (c *plain) push(b *batch) (int, error) {
-	if b.size == 0 {
+func (c *plain) push(b *buffer.Batch) (int, error) {
+	if b.Size == 0 {
 		return 0, nil
 	}
-	p := b.parts[0]
-	if len(b.parts) > 1 && len(p) < plainWrite {
-		b.scratch = b.scratch[:0]
-		for _, part := range b.parts {
-			b.scratch = append(b.scratch, part[:min(len(part), plainWrite-len(b.scratch))]...)
+	p := b.Parts[0]
+	if len(b.Parts) > 1 && len(p) < plainWrite {
+		b.Scratch = b.Scratch[:0]
+		for _, part := range b.Parts {
+			b.Scratch = append(b.Scratch, part[:min(len(part), plainWrite-len(b.Scratch))]...)
 		}
-		p = b.scratch
+		p = b.Scratch
 	}
 	return c.conn.Write(p[:min(len(p), plainWrite)])
 }

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+
+	"github.com/sluice-push/sluice/internal/buffer"
 )
 
 // How a session ends. The first cause counts: it is put into info, under mu, by whoever comes first, and everything later leaves
@@ -62,7 +64,7 @@ func (s *Session) endLocked(info *CloseInfo, last []byte, linger bool) {
 		s.spillLocked(0)
 	}
 	if len(last) > 0 {
-		s.queueLocked().add(frame{b: bytes.Clone(last), at: s.now(), kept: true})
+		s.queueLocked().Add(buffer.Frame{B: bytes.Clone(last), At: s.now(), Kept: true})
 	}
 	switch {
 	case s.pen != penFree:
@@ -111,14 +113,14 @@ func (s *Session) quietLocked() bool { return s.pen == penFree && s.helpers == 0
 // concludeLocked is the last thing that happens to a session, by who has the turn. It releases mu.
 func (s *Session) concludeLocked() {
 	if g := s.gathered; g != nil { // a handler ended its goroutine
-		s.lost += len(g.scratch)
+		s.lost += len(g.Scratch)
 		s.gathered = nil
-		s.srv.pools.putBatch(g)
+		s.srv.pools.PutBatch(g)
 	}
 	s.corked = false
 	s.info.Undelivered = s.lost
 	if s.q != nil {
-		s.info.Undelivered += s.srv.pools.putQueue(s.q)
+		s.info.Undelivered += s.srv.pools.PutQueue(s.q)
 		s.q = nil
 	}
 	if s.slot != 0 {
@@ -127,7 +129,7 @@ func (s *Session) concludeLocked() {
 	}
 	info := *s.info
 	s.mu.Unlock()
-	s.in.drop()
+	s.in.Drop()
 	defer s.done.Done() // also when Close of the handler ends the goroutine
 	defer s.srv.leave(s)
 	if !s.opened {

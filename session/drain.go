@@ -1,12 +1,16 @@
 package session
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/sluice-push/sluice/internal/buffer"
+)
 
 // startDrainLocked hands the pen to the engine, which waits for room.
 func (s *Session) startDrainLocked() {
 	s.pen = penDraining
 	if s.q != nil && s.c.direct() { // elsewhere it is not known that there is no room
-		s.q.settle(chunkSize)
+		s.q.Settle(buffer.ChunkSize)
 	}
 	s.c.roomLocked()
 }

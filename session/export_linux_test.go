@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/buffer"
+
 	"github.com/sluice-push/sluice/internal/tlsconn"
 )
 
@@ -92,7 +94,7 @@ func (c *holdingCarrier) closeWrite() bool {
 
 func (c *holdingCarrier) holding() bool { return c.held.Load() || c.carrier.holding() }
 
-func (c *holdingCarrier) offer(b *batch) (int, error) {
+func (c *holdingCarrier) offer(b *buffer.Batch) (int, error) {
 	c.held.Store(false)
 	return c.carrier.offer(b)
 }

@@ -6,91 +6,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/buffer"
 )
 
 // Doors for the tests of the plain structs inside.
-
-// Queue is the outgoing queue with a pool and bounds of its own.
-type Queue struct {
-	q    queue
-	pool bufferPool
-	b    bounds
-}
-
-// NewQueue makes a queue; age is in the unit of the now that its methods are given.
-func NewQueue(chunk, bytes, frames int, age int64) *Queue {
-	return &Queue{pool: bufferPool{size: chunk}, b: bounds{bytes: bytes, frames: frames, age: age, memory: maxInt, chunk: chunk}}
-}
-
-// BoundMemory bounds the memory as well.
-func (q *Queue) BoundMemory(n int) { q.b.memory = n }
-
-// Places is the memory that the queue has for places of frames.
-func (q *Queue) Places() int { return cap(q.q.frames) * framePlace }
-
-// Memory returns what the queue says it takes, and what it does take, but for what nobody has asked for.
-func (q *Queue) Memory() (said, does int) {
-	chunks := map[*buffer]int{}
-	if q.q.tail != nil {
-		chunks[q.q.tail] = cap(q.q.tail.b)
-	}
-	for _, f := range q.q.frames[q.q.head:] {
-		if f.from != nil {
-			chunks[f.from] = cap(f.from.b)
-		} else {
-			does += len(f.b)
-		}
-	}
-	for _, n := range chunks {
-		does += n
-	}
-	return q.q.memory, does
-}
-
-func (q *Queue) AddCopy(p []byte, now int64, kept bool)   { q.q.addCopy(p, now, kept, &q.pool) }
-func (q *Queue) AddShared(p []byte, now int64, kept bool) { q.q.add(frame{b: p, at: now, kept: kept}) }
-func (q *Queue) AddTail(p []byte, now int64)              { q.q.addTail(frame{b: p, at: now, kept: true}) }
-func (q *Queue) Full(size int, now int64) bool            { return q.q.full(size, now, &q.b) }
-func (q *Queue) MakeRoom(size int, now int64) int         { return q.q.makeRoom(size, now, &q.b) }
-func (q *Queue) Written(n int)                            { q.q.written(n) }
-func (q *Queue) Settle()                                  { q.q.settle(q.pool.size) }
-func (q *Queue) Reset() int                               { return q.q.reset() }
-func (q *Queue) Len() int                                 { return q.q.len() }
-func (q *Queue) Bytes() int                               { return q.q.bytes }
-
-// Lend returns the bytes that are lent, joined, and in how many parts they are.
-func (q *Queue) Lend() (lent []byte, parts int, all bool) {
-	b := new(batch)
-	b.clear()
-	all = q.q.lend(b)
-	for _, p := range b.parts {
-		lent = append(lent, p...)
-	}
-	return lent, len(b.parts), all
-}
-
-// ReleaseTwice gives one buffer back twice.
-func ReleaseTwice() {
-	b := (&bufferPool{size: 1}).get()
-	b.release()
-	b.release()
-}
-
-// Inbound is the buffer of bytes that arrived.
-type Inbound struct{ in inbound }
-
-func NewInbound(pool, limit int) *Inbound {
-	return &Inbound{in: inbound{pool: &bufferPool{size: pool}, limit: limit}}
-}
-
-func (i *Inbound) Unread() []byte    { return i.in.unread() }
-func (i *Inbound) Space() []byte     { return i.in.space() }
-func (i *Inbound) Arrived(n int)     { i.in.arrived(n) }
-func (i *Inbound) Used(n int)        { i.in.used(n) }
-func (i *Inbound) Rest()             { i.in.rest() }
-func (i *Inbound) Keep(n int)        { i.in.keep(n) }
-func (i *Inbound) Add(p []byte) bool { return i.in.add(p) }
-func (i *Inbound) Held() int         { return cap(i.in.buf) }
 
 // Waiting returns how many bytes wait to be written.
 func (s *Session) Waiting() int {
@@ -99,7 +19,7 @@ func (s *Session) Waiting() int {
 	if s.q == nil {
 		return 0
 	}
-	return s.q.bytes
+	return s.q.Bytes()
 }
 
 // Holds reports whether the session holds a queue or the pen.
@@ -138,7 +58,7 @@ type countingCarrier struct {
 	writes *atomic.Int64
 }
 
-func (c *countingCarrier) offer(b *batch) (int, error) {
+func (c *countingCarrier) offer(b *buffer.Batch) (int, error) {
 	c.writes.Add(1)
 	return c.carrier.offer(b)
 }
@@ -148,12 +68,12 @@ type countingStream struct {
 	writes *atomic.Int64
 }
 
-func (c *countingStream) offer(b *batch) (int, error) {
+func (c *countingStream) offer(b *buffer.Batch) (int, error) {
 	c.writes.Add(1)
 	return c.stream.offer(b)
 }
 
-func (c *countingStream) push(b *batch) (int, error) {
+func (c *countingStream) push(b *buffer.Batch) (int, error) {
 	c.writes.Add(1)
 	return c.stream.push(b)
 }
@@ -219,7 +139,7 @@ func (v *ValveStream) During(f func()) {
 
 func (v *ValveStream) direct() bool { return true }
 
-func (v *ValveStream) offer(b *batch) (int, error) {
+func (v *ValveStream) offer(b *buffer.Batch) (int, error) {
 	v.mu.Lock()
 	during := v.during
 	v.during = nil
@@ -232,11 +152,11 @@ func (v *ValveStream) offer(b *batch) (int, error) {
 	return v.takeLocked(b)
 }
 
-func (v *ValveStream) takeLocked(b *batch) (n int, err error) {
+func (v *ValveStream) takeLocked(b *buffer.Batch) (n int, err error) {
 	if v.fail != nil {
 		return 0, v.fail
 	}
-	for _, p := range b.parts {
+	for _, p := range b.Parts {
 		take := min(len(p), v.room)
 		v.got = append(v.got, p[:take]...)
 		v.room -= take
@@ -245,7 +165,7 @@ func (v *ValveStream) takeLocked(b *batch) (n int, err error) {
 	return n, nil
 }
 
-func (v *ValveStream) push(b *batch) (int, error) {
+func (v *ValveStream) push(b *buffer.Batch) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.stuck = true
@@ -279,7 +199,7 @@ func SetFreshAfter(srv *Server, d time.Duration) { srv.freshAfter = int64(d) }
 
 // Rested tells whether the session gave up its read buffer before the bytes came that are being handled. To be called in Message of a
 // session with a goroutine.
-func Rested(s *Session) bool { return s.in.rested }
+func Rested(s *Session) bool { return s.in.Rested }
 
 // Finishing reports whether the session is over but for a caller that is in the middle of a write.
 func (s *Session) Finishing() bool {

@@ -1,5 +1,7 @@
 package session
 
+import "github.com/sluice-push/sluice/internal/buffer"
+
 // The cork: while the messages of one read are handled, frames are gathered in one piece of memory although the pen is free, and
 // leave in one write when the last message has been handled, or when there are many. Frames of other goroutines gather with them,
 // because nobody can tell who called; so that a handler which takes its time holds nobody back, a cork that holds something is
@@ -16,12 +18,12 @@ const (
 
 // gatherLocked returns where to gather a frame of about size bytes, or nil when frames are not gathered. It may write what is there
 // already, and let go of the mutex for that.
-func (s *Session) gatherLocked(size int) *batch {
+func (s *Session) gatherLocked(size int) *buffer.Batch {
 	if !s.corked || s.pen != penFree {
 		return nil
 	}
 	if g := s.gathered; g != nil {
-		if len(g.scratch) == 0 || len(g.scratch)+size <= s.o.gather && len(g.ends) < s.o.bounds.frames {
+		if len(g.Scratch) == 0 || len(g.Scratch)+size <= s.o.gather && len(g.Ends) < s.o.bounds.Frames {
 			return g
 		}
 		s.pourLocked()
@@ -33,48 +35,33 @@ func (s *Session) gatherLocked(size int) *batch {
 		if !s.watchLocked() {
 			return nil
 		}
-		s.gathered = s.srv.pools.batch()
+		s.gathered = s.srv.pools.Batch()
 	}
 	return s.gathered
 }
 
-// gatherFrame adds a frame to what is gathered.
-func (b *batch) gatherFrame(p []byte, kept bool) {
-	b.scratch = append(b.scratch, p...)
-	b.gatheredFrame(kept)
-}
-
-// gatheredFrame notes that what has come behind the last frame in scratch is another.
-func (b *batch) gatheredFrame(kept bool) {
-	end := len(b.scratch) << 1
-	if kept {
-		end |= 1
-	}
-	b.ends = append(b.ends, end)
-}
-
 // gatherMessage encodes msg into g. It is called with mu held, and releases it.
-func (s *Session) gatherMessage(g *batch, msg []byte) error {
+func (s *Session) gatherMessage(g *buffer.Batch, msg []byte) error {
 	defer s.mu.Unlock() // also when the codec panics
-	out, err := s.codec.AppendEncode(g.scratch, msg)
+	out, err := s.codec.AppendEncode(g.Scratch, msg)
 	if err != nil {
 		return encodeError(err)
 	}
-	g.scratch = out
-	g.gatheredFrame(false)
+	g.Scratch = out
+	g.Gathered(false)
 	return nil
 }
 
 // pourLocked writes what is gathered; the pen is free.
 func (s *Session) pourLocked() {
 	g := s.gathered
-	if g == nil || len(g.scratch) == 0 {
+	if g == nil || len(g.Scratch) == 0 {
 		return
 	}
 	switch {
 	case s.phase.Load() == phaseClosed:
-		s.lost += len(g.scratch)
-		g.forget()
+		s.lost += len(g.Scratch)
+		g.Forget()
 		return
 	case !s.c.direct():
 		s.spillLocked(0)
@@ -82,22 +69,22 @@ func (s *Session) pourLocked() {
 		return
 	}
 	sent, room, ok := 0, true, true
-	for room && ok && sent < len(g.scratch) {
-		g.add(g.scratch[sent:])
+	for room && ok && sent < len(g.Scratch) {
+		g.Add(g.Scratch[sent:])
 		var n int
 		n, room, ok = s.offerLocked(g)
-		g.clear()
+		g.Clear()
 		sent += n
 	}
 	if ok {
 		s.spillLocked(sent)
 	} else {
-		s.lost += len(g.scratch) - sent
-		g.forget()
+		s.lost += len(g.Scratch) - sent
+		g.Forget()
 	}
 	if !s.corked { // it was pulled meanwhile
 		s.gathered = nil
-		s.srv.pools.putBatch(g)
+		s.srv.pools.PutBatch(g)
 	}
 	s.settleLocked(room)
 }
@@ -108,26 +95,23 @@ func (s *Session) spillLocked(sent int) {
 	if g == nil {
 		return
 	}
-	if sent < len(g.scratch) {
-		own, from := s.srv.pools.copyOf(g.scratch[sent:])
+	if sent < len(g.Scratch) {
+		own, from := s.srv.pools.CopyOf(g.Scratch[sent:])
 		start, started := 0, false
-		frames := make([]frame, 0, len(g.ends))
-		for _, e := range g.ends {
+		frames := make([]buffer.Frame, 0, len(g.Ends))
+		for _, e := range g.Ends {
 			end := e >> 1
 			if end > sent {
 				started = started || start < sent
 				first := max(start, sent)
-				frames = append(frames, frame{b: own[first-sent : end-sent], at: s.now(), kept: e&1 == 1})
+				frames = append(frames, buffer.Frame{B: own[first-sent : end-sent], At: s.now(), Kept: e&1 == 1})
 			}
 			start = end
 		}
-		s.queueLocked().addFront(frames, from, started)
+		s.queueLocked().AddFront(frames, from, started)
 	}
-	g.forget()
+	g.Forget()
 }
-
-// forget empties what is gathered.
-func (b *batch) forget() { b.scratch, b.ends = b.scratch[:0], b.ends[:0] }
 
 // cork begins to gather what is sent: the messages of one read are being handled.
 func (s *Session) cork() {
@@ -137,7 +121,7 @@ func (s *Session) cork() {
 }
 
 // corkLocked is cork, with a batch to gather in, if the caller has one to lend.
-func (s *Session) corkLocked(g *batch) {
+func (s *Session) corkLocked(g *buffer.Batch) {
 	s.corked, s.overdue = true, false
 	if s.gathered == nil {
 		s.gathered = g
@@ -148,26 +132,26 @@ func (s *Session) corkLocked(g *batch) {
 func (s *Session) uncork(inside bool) {
 	s.mu.Lock()
 	if g := s.gathered; g != nil && s.pen == penFree {
-		g.inside = inside
+		g.Inside = inside
 	}
 	if g := s.uncorkLocked(); g != nil {
-		s.srv.pools.putBatch(g)
+		s.srv.pools.PutBatch(g)
 	}
 	s.mu.Unlock()
 }
 
 // uncorkLocked returns the batch that is not needed any more, if there is one: not while somebody else is writing from it.
-func (s *Session) uncorkLocked() *batch {
+func (s *Session) uncorkLocked() *buffer.Batch {
 	s.corked = false
 	if s.slot != 0 {
 		s.srv.watch.leave(int(s.slot) - 1)
 		s.slot = 0
 	}
-	if s.pen != penFree && s.gathered != nil && len(s.gathered.scratch) > 0 {
+	if s.pen != penFree && s.gathered != nil && len(s.gathered.Scratch) > 0 {
 		return nil
 	}
 	g := s.gathered
-	if g != nil && len(g.scratch) > 0 {
+	if g != nil && len(g.Scratch) > 0 {
 		s.corked = true // so that the batch stays
 		s.pourLocked()
 		s.corked = false
@@ -193,7 +177,7 @@ func (s *Session) watchLocked() bool {
 func (s *Session) watched() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.slot == 0 || s.pen != penFree || s.gathered == nil || len(s.gathered.scratch) == 0 {
+	if s.slot == 0 || s.pen != penFree || s.gathered == nil || len(s.gathered.Scratch) == 0 {
 		return
 	}
 	if !s.overdue {
@@ -201,6 +185,6 @@ func (s *Session) watched() {
 		return
 	}
 	if g := s.uncorkLocked(); g != nil {
-		s.srv.pools.putBatch(g)
+		s.srv.pools.PutBatch(g)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/buffer"
+
 	"github.com/sluice-push/sluice/internal/epoll"
 	"github.com/sluice-push/sluice/timingwheel"
 )
@@ -178,9 +180,9 @@ type driver struct {
 	// Owned by the driver; by who took over when the stamp says so.
 	events *epoll.Buffer
 	work   []job
-	next   int     // the first job that is not begun
-	in     *buffer // for what a session reads in its turn
-	out    *batch  // for what it sends
+	next   int            // the first job that is not begun
+	in     *buffer.Buffer // for what a session reads in its turn
+	out    *buffer.Batch  // for what it sends
 }
 
 // takenOver is added to the stamp of a driver that has lost its loop.

@@ -196,11 +196,11 @@ func sleeping(thread int) bool {
 		return true
 	}
 	var stat [128]byte
-	n, _ := transfer(syscall.SYS_READ, fd, stat[:])
+	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&stat[0])), uintptr(len(stat)))
 	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, fd, 0, 0)
 	// The state is the first field after the name, which is in parentheses and may contain any character: proc(5).
-	_, after, found := bytes.Cut(stat[:max(n, 0)], []byte(") "))
-	return !found || len(after) == 0 || after[0] != 'R'
+	_, after, found := bytes.Cut(stat[:min(n, uintptr(len(stat)))], []byte(") "))
+	return errno != 0 || !found || len(after) == 0 || after[0] != 'R'
 }
 
 // count returns how many loops there are.
@@ -229,7 +229,7 @@ func (l *loop) takeOverLocked(s *Session, d *driver, stamp uint64) bool {
 	s.watchForLocked()
 	if s.corked {
 		if g := s.uncorkLocked(); g != nil {
-			l.srv.pools.putBatch(g)
+			l.srv.pools.PutBatch(g)
 		}
 	}
 	return true
@@ -250,7 +250,7 @@ func (s *Session) turnAway(t turn) {
 	}
 	s.cork()
 	s.take(t)
-	s.in.rest()
+	s.in.Rest()
 	s.uncork(false)
 	done = true
 	took := s.srv.clock() - began

@@ -8,6 +8,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/buffer"
+
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -144,7 +146,7 @@ func (o *Options) socket() *transport.Options {
 // settings are options, read, with what is derived from them.
 type settings struct {
 	Options
-	bounds bounds
+	bounds buffer.Bounds
 	gather int // bytes that are gathered at most
 }
 
@@ -153,16 +155,16 @@ func (o *Options) settings() settings {
 	c := o.withDefaults()
 	return settings{
 		Options: c,
-		bounds: bounds{
-			bytes: c.QueueBytes, frames: c.QueueFrames, age: int64(c.QueueAge),
-			memory: max(c.QueueBytes, memoryLeast), chunk: chunkSize,
+		bounds: buffer.Bounds{
+			Bytes: c.QueueBytes, Frames: c.QueueFrames, Age: int64(c.QueueAge),
+			Memory: max(c.QueueBytes, memoryLeast), Chunk: buffer.ChunkSize,
 		},
 		gather: min(gatherBytes, c.QueueBytes),
 	}
 }
 
 // memoryLeast is how much memory a queue may take at least, when its frames are fewer bytes than that.
-const memoryLeast = 16 * chunkSize
+const memoryLeast = 16 * buffer.ChunkSize
 
 // headerSlack is how many bytes beyond MaxMessage are kept of an incomplete message: framing, or the request of an HTTP upgrade.
 const headerSlack = 16 << 10

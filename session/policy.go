@@ -3,6 +3,8 @@ package session
 import (
 	"fmt"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/buffer"
 )
 
 // What happens when the outgoing queue is full. Under the Wait policy the frame of a blocked caller stands in line, already
@@ -10,7 +12,7 @@ import (
 
 // waiter is a caller that waits for room.
 type waiter struct {
-	f      frame
+	f      buffer.Frame
 	result chan error // capacity 1: nil when the frame is in the queue
 }
 
@@ -24,7 +26,7 @@ func (s *Session) admitLocked(size int, p Policy) (bool, error) {
 		s.droppedLocked(1)
 		return false, ErrQueueFull
 	case DropOldest:
-		if dropped := s.q.makeRoom(size, s.now(), &s.o.bounds); dropped > 0 {
+		if dropped := s.q.MakeRoom(size, s.now(), &s.o.bounds); dropped > 0 {
 			s.droppedLocked(dropped)
 			if err := s.errLocked(); err != nil {
 				return false, err
@@ -45,11 +47,11 @@ func (s *Session) admitLocked(size int, p Policy) (bool, error) {
 
 // fullLocked reports whether the queue is full for a frame of size bytes. Nobody overtakes who waits.
 func (s *Session) fullLocked(size int) bool {
-	return len(s.waiters) > 0 || s.q != nil && s.q.full(size, s.now(), &s.o.bounds)
+	return len(s.waiters) > 0 || s.q != nil && s.q.Full(size, s.now(), &s.o.bounds)
 }
 
 // wait waits until f is in the queue. It is called with mu held, and releases it.
-func (s *Session) wait(f frame) error {
+func (s *Session) wait(f buffer.Frame) error {
 	w := &waiter{f: f, result: make(chan error, 1)}
 	s.waiters = append(s.waiters, w)
 	yielded := s.c.yieldLocked()
@@ -83,12 +85,12 @@ func (s *Session) wait(f frame) error {
 
 // letInLocked moves frames of waiters into the queue while there is room.
 func (s *Session) letInLocked() {
-	for len(s.waiters) > 0 && !s.q.full(len(s.waiters[0].f.b), s.now(), &s.o.bounds) {
+	for len(s.waiters) > 0 && !s.q.Full(len(s.waiters[0].f.B), s.now(), &s.o.bounds) {
 		w := s.waiters[0]
 		s.waiters[0] = nil
 		s.waiters = s.waiters[1:]
-		w.f.at = s.now()
-		s.q.add(w.f)
+		w.f.At = s.now()
+		s.q.Add(w.f)
 		w.result <- nil
 	}
 	if len(s.waiters) == 0 {

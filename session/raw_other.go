@@ -6,8 +6,3 @@ import "net"
 
 // newRaw returns nil: elsewhere than on Linux every connection has the plain stream.
 func newRaw(net.Conn) stream { return nil }
-
-// rawCall is nothing here.
-type rawCall struct{}
-
-func (*rawCall) bind(*batch) {}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/sluice-push/sluice/internal/buffer"
 )
 
 // startClocksLocked begins to watch the time.
@@ -151,7 +153,7 @@ func (s *Session) undecoded(err error, last []byte) bool {
 	}
 	// Closing a socket with unread bytes would reset the connection, and the peer might never see the replies.
 	s.discard = true
-	s.in.drop()
+	s.in.Drop()
 	return true
 }
 
@@ -175,15 +177,15 @@ func (s *Session) handle() (err error) {
 
 // decodeAll returns what is wrong with the stream.
 func (s *Session) decodeAll() error {
-	for in := &s.in; len(in.unread()) >= max(in.need, 1); {
+	for in := &s.in; len(in.Unread()) >= max(in.Need, 1); {
 		if s.discard || s.phase.Load() == phaseClosed {
-			in.used(len(in.unread()))
+			in.Used(len(in.Unread()))
 			return nil
 		}
 		if s.codec == nil {
 			return ErrNoCodec
 		}
-		unread := in.unread()
+		unread := in.Unread()
 		msg, n, err := s.codec.Decode(unread)
 		if s.replier != nil {
 			s.replies = s.replier.AppendReplies(s.replies[:0])
@@ -194,16 +196,16 @@ func (s *Session) decodeAll() error {
 		case n > len(unread):
 			return usedTooMuch(n, len(unread))
 		case n <= 0:
-			in.need = len(unread) + max(-n, 1)
-			if in.need > in.limit || in.need < 0 {
-				return tooLarge("at least ", in.need)
+			in.Need = len(unread) + max(-n, 1)
+			if in.Need > in.Limit || in.Need < 0 {
+				return tooLarge("at least ", in.Need)
 			}
 		}
 		if len(s.replies) > 0 {
 			s.reply()
 		}
 		if n > 0 {
-			in.used(n)
+			in.Used(n)
 			if s.handshake {
 				s.heard()
 			}
@@ -251,13 +253,13 @@ func (s *Session) reply() {
 		return
 	}
 	if g != nil {
-		g.gatherFrame(s.replies, true)
+		g.Gather(s.replies, true)
 		s.mu.Unlock()
 		return
 	}
 	admitted, err := s.admitLocked(len(s.replies), Wait)
 	if err == nil && !admitted {
-		_ = s.wait(frame{b: append([]byte(nil), s.replies...), kept: true})
+		_ = s.wait(buffer.Frame{B: append([]byte(nil), s.replies...), Kept: true})
 		return
 	}
 	if err == nil {
@@ -273,7 +275,7 @@ func (s *Session) ended(err error) {
 		s.fail(ByError, fmt.Errorf("session: read: %w", err))
 		return
 	}
-	if len(s.in.unread()) > 0 {
+	if len(s.in.Unread()) > 0 {
 		err = io.ErrUnexpectedEOF
 	}
 	s.mu.Lock()

@@ -8,6 +8,8 @@ import (
 	"os"
 	"runtime"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/buffer"
 )
 
 // routine is the carrier of the engine with goroutines: each session has one, in run, which reads, decodes and calls the handler, and
@@ -22,10 +24,10 @@ func (r *routine) start() { go r.session().run(true) }
 
 func (r *routine) reject() { _ = r.conn.Close() }
 
-func (r *routine) direct() bool                { return r.io.direct() }
-func (r *routine) offer(b *batch) (int, error) { return r.io.offer(b) }
-func (r *routine) holding() bool               { return false }
-func (r *routine) closeWrite() bool            { return r.io.closeWrite() }
+func (r *routine) direct() bool                       { return r.io.direct() }
+func (r *routine) offer(b *buffer.Batch) (int, error) { return r.io.offer(b) }
+func (r *routine) holding() bool                      { return false }
+func (r *routine) closeWrite() bool                   { return r.io.closeWrite() }
 
 func (r *routine) roomLocked() {
 	s := r.session()
@@ -68,12 +70,12 @@ func (s *Session) run(first bool) {
 			s.finish()
 		}
 	}()
-	goOn := !first || s.greet() && s.open() && (len(s.in.unread()) == 0 || s.receiveFirst())
+	goOn := !first || s.greet() && s.open() && (len(s.in.Unread()) == 0 || s.receiveFirst())
 	for goOn && s.phase.Load() != phaseClosed {
 		err := s.io.each(s)
 		switch {
 		case err == nil && s.streak >= yieldAfter:
-			s.in.rest() // others may need the buffer meanwhile
+			s.in.Rest() // others may need the buffer meanwhile
 			if s.streak = 0; s.freshAt == 0 {
 				s.wear()
 			}
@@ -103,8 +105,8 @@ func (s *Session) got(n int) bool {
 	if !goOn {
 		return false
 	}
-	if s.streak++; s.in.rested {
-		s.streak, s.in.rested = 0, false
+	if s.streak++; s.in.Rested {
+		s.streak, s.in.Rested = 0, false
 	}
 	if s.spoke = true; !s.worn {
 		s.worn, s.streak = true, yieldAfter
@@ -247,8 +249,8 @@ func (s *Session) finish() {
 // drain writes what waits, waiting for the peer, and ends when nothing is left. The write deadline is moved with each bit of
 // progress.
 func (s *Session) drain() {
-	b := s.srv.pools.batch()
-	defer s.srv.pools.putBatch(b)
+	b := s.srv.pools.Batch()
+	defer s.srv.pools.PutBatch(b)
 	for first := true; s.lendDrain(b, first); first = false {
 		n, err := s.io.push(b)
 		s.srv.shard(s).bytesOut.Add(uint64(n))
@@ -258,10 +260,10 @@ func (s *Session) drain() {
 
 // lendDrain puts what waits into b and reports whether there is something to do. When first is set there is even if nothing waits: a
 // drain goroutine is also started to wait for room.
-func (s *Session) lendDrain(b *batch, first bool) bool {
+func (s *Session) lendDrain(b *buffer.Batch, first bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b.clear()
+	b.Clear()
 	if s.phase.Load() != phaseClosed && (s.lendLocked(b) > 0 || first) {
 		if t := s.o.WriteTimeout; t > 0 {
 			_ = s.conn.SetWriteDeadline(time.Now().Add(t))

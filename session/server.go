@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/buffer"
 )
 
 // Server runs sessions: those that it accepts in Serve and those given to ServeConn. All methods may be called concurrently.
@@ -18,7 +20,7 @@ type Server struct {
 	o        settings
 	codec    Codec
 	handler  *Handler
-	pools    *pools
+	pools    *buffer.Pools
 	observer Observer
 	shut     error // what is returned after Close
 	single   bool  // closed when its session ends
@@ -63,7 +65,7 @@ func NewServer(codec Codec, h *Handler, o *Options) *Server {
 	if srv.o.Observer != nil {
 		srv.observer = *srv.o.Observer
 	}
-	srv.pools = newPools(srv.o.ReadBuffer)
+	srv.pools = buffer.NewPools(srv.o.ReadBuffer)
 	return srv
 }
 
@@ -90,8 +92,8 @@ func (srv *Server) attach(conn net.Conn, at *Attach) (*Session, error) {
 	s := newSession(srv, at)
 	if at != nil && len(at.Initial) > 0 && srv.secures(conn) {
 		conn = &preread{conn, bytes.Clone(at.Initial)}
-	} else if at != nil && !s.in.add(at.Initial) {
-		s.in.drop()
+	} else if at != nil && !s.in.Add(at.Initial) {
+		s.in.Drop()
 		_ = conn.Close()
 		return nil, fmt.Errorf("session: initial bytes: %w", ErrTooLarge)
 	}
@@ -124,7 +126,7 @@ func (srv *Server) sit(s *Session, conn net.Conn) bool {
 func (srv *Server) begin(s *Session) error {
 	if err := srv.enter(s); err != nil {
 		srv.refused(s.RemoteAddr(), err)
-		s.in.drop()
+		s.in.Drop()
 		s.c.reject()
 		return err
 	}

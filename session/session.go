@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sluice-push/sluice/internal/buffer"
+
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -40,13 +42,13 @@ type Session struct {
 	linger    bool  // an ending session half-closes and waits for the peer
 	half      bool  // it has done so
 	mu        sync.Mutex
-	q         *queue
-	gathered  *batch   // what was sent meanwhile: see gather.go
-	prefixer  Prefixer // the codec, if it is one
+	q         *buffer.Queue
+	gathered  *buffer.Batch // what was sent meanwhile: see gather.go
+	prefixer  Prefixer      // the codec, if it is one
 
 	// Owned by who has the turn.
 	replier Replier
-	in      inbound
+	in      buffer.Inbound
 	handled int  // messages of this read that were handled and are not counted
 	discard bool // what arrives is thrown away undecoded
 
@@ -93,11 +95,11 @@ const (
 // newSession makes a session that is not yet running.
 func newSession(srv *Server, at *Attach) *Session {
 	s := &Session{srv: srv, h: srv.handler, o: &srv.o, handshake: at == nil}
-	s.in.pool, s.in.aside = &srv.pools.read, srv.pools
+	s.in.Pool, s.in.Aside = &srv.pools.Read, srv.pools
 	if at != nil {
 		s.o = srv.limited(at.Limits)
 	}
-	s.in.limit = s.o.MaxMessage + headerSlack
+	s.in.Limit = s.o.MaxMessage + headerSlack
 	codec := srv.codec
 	if at != nil {
 		if at.Handler != nil {
@@ -148,7 +150,7 @@ func (s *Session) SetCodec(c Codec) {
 	s.prefixer, _ = c.(Prefixer)
 	s.mu.Unlock()
 	s.replier, _ = c.(Replier)
-	s.in.need = 0
+	s.in.Need = 0
 }
 
 // Value returns what SetValue was last given, or nil.

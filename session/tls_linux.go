@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/sluice-push/sluice/internal/buffer"
+
 	"github.com/sluice-push/sluice/internal/tlsconn"
 	"github.com/sluice-push/sluice/transport"
 )
@@ -157,14 +159,14 @@ func (b *bareTLS) greet() bool {
 // readOnce is that of the session: it reads what is there, up to a buffer full, and handles it.
 func (b *bareTLS) readOnce() (goOn bool) {
 	s := b.session()
-	wire := s.srv.pools.shared.get()
+	wire := s.srv.pools.Shared.Get()
 	defer func() {
 		if wire != nil {
 			b.mem.Feed(nil)
-			wire.release()
+			wire.Release()
 		}
 	}()
-	n, errno := transfer(syscall.SYS_RECVFROM, uintptr(s.seat.fd), wire.b)
+	n, errno := buffer.Receive(uintptr(s.seat.fd), wire.B)
 	switch {
 	case errno == syscall.EAGAIN: // in the first turn there may be bytes that came with the handshake
 	case errno != 0:
@@ -173,7 +175,7 @@ func (b *bareTLS) readOnce() (goOn bool) {
 	case n == 0:
 		b.mem.End()
 	default:
-		b.mem.Feed(wire.b[:n])
+		b.mem.Feed(wire.B[:n])
 		if s.o.IdleTimeout > 0 {
 			s.lastRead.Store(s.seat.loop.now.Load())
 		}
@@ -181,7 +183,7 @@ func (b *bareTLS) readOnce() (goOn bool) {
 	for {
 		n, err := b.decrypt(&s.in)
 		if wire != nil && b.mem.Fed() == 0 { // before the handler is called, which may block
-			wire.release()
+			wire.Release()
 			wire = nil
 		}
 		b.answer()
@@ -200,9 +202,9 @@ func (b *bareTLS) readOnce() (goOn bool) {
 }
 
 // decrypt reads until there is nothing more, which is an error, or in is full.
-func (b *bareTLS) decrypt(in *inbound) (n int, err error) {
+func (b *bareTLS) decrypt(in *buffer.Inbound) (n int, err error) {
 	for {
-		space := in.space()
+		space := in.Space()
 		if len(space) == 0 {
 			if n == 0 {
 				err = ErrTooLarge // the codec has said so before
@@ -210,9 +212,9 @@ func (b *bareTLS) decrypt(in *inbound) (n int, err error) {
 			return n, err
 		}
 		got, err := b.mem.Read(space)
-		in.arrived(got)
+		in.Arrived(got)
 		n += got
-		if err != nil || in.w == len(in.buf) {
+		if err != nil || got == len(space) {
 			return n, err
 		}
 	}
@@ -232,24 +234,24 @@ func (b *bareTLS) answer() {
 	if s.pen != penFree || s.phase.Load() == phaseClosed {
 		return
 	}
-	w := s.srv.pools.batch()
+	w := s.srv.pools.Batch()
 	_, room, _ := s.offerLocked(w)
-	s.srv.pools.putBatch(w)
+	s.srv.pools.PutBatch(w)
 	s.settleLocked(room)
 }
 
-func (b *bareTLS) offer(w *batch) (n int, err error) {
-	w.call.n = 0
+func (b *bareTLS) offer(w *buffer.Batch) (n int, err error) {
+	w.Sent = 0
 	if !b.mem.Detached() {
 		return 0, nil
 	}
 	for {
 		sent, err := b.flush()
-		w.call.n += sent
+		w.Sent += sent
 		if !b.holding() {
 			b.plain = 0 // what TLS adds of its own accord was nobody's
 		}
-		if err != nil || b.holding() || n == w.size {
+		if err != nil || b.holding() || n == w.Size {
 			return n, err
 		}
 		taken, err := b.encrypt(w, n)
@@ -264,7 +266,7 @@ func (b *bareTLS) offer(w *batch) (n int, err error) {
 func (b *bareTLS) flush() (int, error) {
 	fd := uintptr(b.seat.fd)
 	return b.mem.Flush(func(p []byte) (int, error) {
-		n, errno := transfer(syscall.SYS_SENDTO, fd, p)
+		n, errno := buffer.Send(fd, p)
 		switch errno {
 		case 0:
 			return n, nil
@@ -277,21 +279,21 @@ func (b *bareTLS) flush() (int, error) {
 }
 
 // encrypt encrypts one record of w, from byte number at on, and returns how many bytes that was.
-func (b *bareTLS) encrypt(w *batch, at int) (int, error) {
+func (b *bareTLS) encrypt(w *buffer.Batch, at int) (int, error) {
 	i := 0
-	for at >= len(w.parts[i]) {
-		at -= len(w.parts[i])
+	for at >= len(w.Parts[i]) {
+		at -= len(w.Parts[i])
 		i++
 	}
-	p := w.parts[i][at:]
-	if len(p) < tlsconn.MaxPlain && i+1 < len(w.parts) { // small pieces make one record
-		joined := b.session().srv.pools.chunk.get()
-		defer joined.release()
-		n := copy(joined.b, p)
-		for _, part := range w.parts[i+1:] {
-			n += copy(joined.b[n:], part)
+	p := w.Parts[i][at:]
+	if len(p) < tlsconn.MaxPlain && i+1 < len(w.Parts) { // small pieces make one record
+		joined := b.session().srv.pools.Chunk.Get()
+		defer joined.Release()
+		n := copy(joined.B, p)
+		for _, part := range w.Parts[i+1:] {
+			n += copy(joined.B[n:], part)
 		}
-		p = joined.b[:n]
+		p = joined.B[:n]
 	}
 	p = p[:min(len(p), tlsconn.MaxPlain)]
 	if err := b.mem.Write(p); err != nil {

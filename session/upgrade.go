@@ -81,8 +81,8 @@ func (s *Session) SetLimits(l Limits) {
 	old := s.o
 	s.o = o
 	// Bytes that are there are decoded, and refused, by the codec. There is always room for one more, so that it is asked.
-	s.in.limit = max(o.MaxMessage+headerSlack, len(s.in.unread())+1)
-	s.in.need = 0
+	s.in.Limit = max(o.MaxMessage+headerSlack, len(s.in.Unread())+1)
+	s.in.Need = 0
 	if s.phase.Load() != phaseOpen {
 		return
 	}

@@ -3,6 +3,8 @@ package session
 import (
 	"bytes"
 	"fmt"
+
+	"github.com/sluice-push/sluice/internal/buffer"
 )
 
 // The write path. Whoever writes to the connection holds the pen; there is one for each session, and the mutex is never held
@@ -45,7 +47,7 @@ func (s *Session) Send(msg []byte) error {
 }
 
 // sendLocked is Send for what is not gathered in g, if that is not nil. It is called with mu held, and releases it.
-func (s *Session) sendLocked(g *batch, msg []byte) error {
+func (s *Session) sendLocked(g *buffer.Batch, msg []byte) error {
 	if err := s.errLocked(); err != nil {
 		s.mu.Unlock()
 		return err
@@ -71,12 +73,12 @@ func (s *Session) sendLocked(g *batch, msg []byte) error {
 			s.mu.Unlock()
 			return err
 		}
-		return s.wait(frame{b: out, cost: cap(out)})
+		return s.wait(buffer.Frame{B: out, Cost: cap(out)})
 	}
 	q := s.queueLocked()
-	out, err := s.encodeLocked(q.space(len(msg)+frameSlack, &s.srv.pools.chunk), msg, false)
+	out, err := s.encodeLocked(q.Space(len(msg)+frameSlack, &s.srv.pools.Chunk), msg, false)
 	if err == nil {
-		q.addOwned(out, s.now(), false)
+		q.AddOwned(out, s.now(), false)
 	}
 	s.queuedLocked()
 	s.mu.Unlock()
@@ -111,21 +113,21 @@ func encodeError(err error) error { return fmt.Errorf("session: encode: %w", err
 
 // encodeNow writes one message on an idle connection. It is called with mu held, and releases it.
 func (s *Session) encodeNow(msg []byte) error {
-	b := s.srv.pools.batch()
+	b := s.srv.pools.Batch()
 	var out, rest []byte
 	var err error
 	if s.prefixer != nil && len(msg) >= gatherWhole {
 		rest = msg
-		out, err = s.encodeLocked(b.scratch[:0], msg, true)
+		out, err = s.encodeLocked(b.Scratch[:0], msg, true)
 	} else {
-		out, err = s.encodeLocked(b.scratch[:0], msg, false)
+		out, err = s.encodeLocked(b.Scratch[:0], msg, false)
 	}
 	if err != nil {
 		s.mu.Unlock()
-		s.srv.pools.putBatch(b)
+		s.srv.pools.PutBatch(b)
 		return err
 	}
-	b.scratch = out[:0]
+	b.Scratch = out[:0]
 	return s.writeNow(b, out, rest, false)
 }
 
@@ -152,12 +154,12 @@ func (s *Session) writeFrame(p []byte, shared bool) error {
 		return nil
 	}
 	if g != nil {
-		g.gatherFrame(p, false)
+		g.Gather(p, false)
 		s.mu.Unlock()
 		return nil
 	}
 	if s.pen == penFree && s.c.direct() {
-		return s.writeNow(s.srv.pools.batch(), nil, p, shared)
+		return s.writeNow(s.srv.pools.Batch(), nil, p, shared)
 	}
 	admitted, err := s.admitLocked(len(p), s.o.Policy)
 	switch {
@@ -165,10 +167,10 @@ func (s *Session) writeFrame(p []byte, shared bool) error {
 		s.mu.Unlock()
 		return err
 	case !admitted && shared:
-		return s.wait(frame{b: p})
+		return s.wait(buffer.Frame{B: p})
 	case !admitted:
 		own := bytes.Clone(p)
-		return s.wait(frame{b: own, cost: cap(own)})
+		return s.wait(buffer.Frame{B: own, Cost: cap(own)})
 	}
 	s.addLocked(p, shared, false)
 	s.queuedLocked()
@@ -179,22 +181,22 @@ func (s *Session) writeFrame(p []byte, shared bool) error {
 // addLocked adds a frame to the queue.
 func (s *Session) addLocked(p []byte, shared, kept bool) {
 	if shared {
-		s.queueLocked().add(frame{b: p, at: s.now(), kept: kept})
+		s.queueLocked().Add(buffer.Frame{B: p, At: s.now(), Kept: kept})
 	} else {
-		s.queueLocked().addCopy(p, s.now(), kept, &s.srv.pools.chunk)
+		s.queueLocked().AddCopy(p, s.now(), kept, &s.srv.pools.Chunk)
 	}
 }
 
 // writeNow writes one frame, in two pieces, on an idle connection. It is called with mu held, and releases it.
-func (s *Session) writeNow(b *batch, head, p []byte, shared bool) error {
+func (s *Session) writeNow(b *buffer.Batch, head, p []byte, shared bool) error {
 	room, ok := true, true
 	for len(head)+len(p) > 0 && room && ok {
-		if b.add(head) == len(head) {
-			b.add(p)
+		if b.Add(head) == len(head) {
+			b.Add(p)
 		}
 		var n int
 		n, room, ok = s.offerLocked(b)
-		b.clear()
+		b.Clear()
 		cut := min(n, len(head))
 		head, p = head[cut:], p[n-cut:]
 	}
@@ -202,13 +204,13 @@ func (s *Session) writeNow(b *batch, head, p []byte, shared bool) error {
 		if len(head) > 0 {
 			p, shared = append(head, p...), false
 		}
-		f := frame{b: p, at: s.now(), kept: true}
+		f := buffer.Frame{B: p, At: s.now(), Kept: true}
 		if !shared {
-			f.b, f.from = s.srv.pools.copyOf(p)
+			f.B, f.From = s.srv.pools.CopyOf(p)
 		}
-		s.queueLocked().addTail(f)
+		s.queueLocked().AddTail(f)
 	}
-	s.srv.pools.putBatch(b)
+	s.srv.pools.PutBatch(b)
 	s.settleLocked(room)
 	var err error
 	if !ok {
@@ -220,7 +222,7 @@ func (s *Session) writeNow(b *batch, head, p []byte, shared bool) error {
 
 // offerLocked takes the pen and offers b to the connection, without mu. It returns how much was taken, whether that was all, and
 // whether the session is still alive.
-func (s *Session) offerLocked(b *batch) (n int, room, ok bool) {
+func (s *Session) offerLocked(b *buffer.Batch) (n int, room, ok bool) {
 	s.pen = penWriting
 	s.mu.Unlock()
 	n, err := s.c.offer(b)
@@ -229,7 +231,7 @@ func (s *Session) offerLocked(b *batch) (n int, room, ok bool) {
 	if err != nil {
 		s.brokenLocked(err)
 	}
-	return n, n == b.size && !s.c.holding(), s.phase.Load() != phaseClosed
+	return n, n == b.Size && !s.c.holding(), s.phase.Load() != phaseClosed
 }
 
 // TryWrite offers frames, in order, without ever blocking and without queueing whole frames, and returns how many were taken. A
@@ -259,26 +261,26 @@ func (s *Session) TryWrite(frames [][]byte) (taken int, err error) {
 		return 0, nil
 	}
 	room := true
-	b := s.srv.pools.batch()
+	b := s.srv.pools.Batch()
 	for room && s.phase.Load() == phaseOpen && taken < len(frames) {
 		waiting := s.lendLocked(b)
-		if b.size == waiting && (s.q == nil || waiting == s.q.bytes) {
+		if b.Size == waiting && (s.q == nil || waiting == s.q.Bytes()) {
 			for _, f := range frames[taken:] {
-				if b.add(f) < len(f) {
+				if b.Add(f) < len(f) {
 					break
 				}
 			}
 		}
-		if b.size == 0 { // only empty frames are left
+		if b.Size == 0 { // only empty frames are left
 			taken = len(frames)
 			break
 		}
 		var n int
 		n, room, _ = s.offerLocked(b)
-		b.clear()
+		b.Clear()
 		taken += s.takenLocked(frames[taken:], n, waiting) // also when the session has ended meanwhile
 	}
-	s.srv.pools.putBatch(b)
+	s.srv.pools.PutBatch(b)
 	s.refusedLocked(len(frames) - taken)
 	s.settleLocked(room)
 	if taken < len(frames) {
@@ -301,7 +303,7 @@ func (s *Session) takenLocked(frames [][]byte, n, waiting int) (taken int) {
 		f := frames[taken]
 		taken++
 		if n < len(f) {
-			s.queueLocked().addTail(frame{b: f[n:], at: s.now(), kept: true})
+			s.queueLocked().AddTail(buffer.Frame{B: f[n:], At: s.now(), Kept: true})
 			break
 		}
 		n -= len(f)
@@ -312,7 +314,7 @@ func (s *Session) takenLocked(frames [][]byte, n, waiting int) (taken int) {
 // tryQueueLocked is TryWrite on a connection that cannot be written without blocking.
 func (s *Session) tryQueueLocked(frames [][]byte) (taken int) {
 	for _, f := range frames {
-		if s.q != nil && s.q.bytes >= tryQueueBytes {
+		if s.q != nil && s.q.Bytes() >= tryQueueBytes {
 			break
 		}
 		s.addLocked(f, true, true)
@@ -336,20 +338,20 @@ func (s *Session) refusedLocked(n int) {
 const tryQueueBytes = 64 << 10
 
 // queueLocked returns the queue, taking one from the pool if the session holds none.
-func (s *Session) queueLocked() *queue {
+func (s *Session) queueLocked() *buffer.Queue {
 	if s.q == nil {
-		s.q = s.srv.pools.queue()
+		s.q = s.srv.pools.Queue()
 	}
 	return s.q
 }
 
 // lendLocked puts what waits into b and returns how many bytes that is.
-func (s *Session) lendLocked(b *batch) int {
+func (s *Session) lendLocked(b *buffer.Batch) int {
 	if s.q == nil {
 		return 0
 	}
-	s.q.lend(b)
-	return b.size
+	s.q.Lend(b)
+	return b.Size
 }
 
 // writtenLocked takes n written bytes off the queue and lets waiters in.
@@ -357,27 +359,27 @@ func (s *Session) writtenLocked(n int) {
 	if s.q == nil {
 		return
 	}
-	s.q.written(n)
+	s.q.Written(n)
 	s.letInLocked()
 }
 
 // settleLocked is called by who has the pen, or could take it, when its own work is done: it writes what has come into the queue
 // meanwhile, hands the pen over to a drain goroutine when there is no room, and otherwise puts it down.
 func (s *Session) settleLocked(room bool) {
-	for round := 0; room && s.phase.Load() != phaseClosed && s.q != nil && s.q.len() > 0; round++ {
+	for round := 0; room && s.phase.Load() != phaseClosed && s.q != nil && s.q.Len() > 0; round++ {
 		if round == settleRounds || !s.c.direct() {
 			room = false
 			break
 		}
-		b := s.srv.pools.batch()
+		b := s.srv.pools.Batch()
 		s.lendLocked(b)
 		var n int
 		n, room, _ = s.offerLocked(b)
-		s.srv.pools.putBatch(b)
+		s.srv.pools.PutBatch(b)
 		s.writtenLocked(n)
 	}
 	// Without room and with nothing left over, a drain goroutine is needed only if somebody waits for room.
-	if !room && s.phase.Load() != phaseClosed && (s.want || s.q != nil && s.q.len() > 0 || s.c.holding()) {
+	if !room && s.phase.Load() != phaseClosed && (s.want || s.q != nil && s.q.Len() > 0 || s.c.holding()) {
 		s.startDrainLocked()
 		return
 	}
@@ -392,7 +394,7 @@ func (s *Session) putDownLocked() {
 		return
 	}
 	if s.q != nil {
-		s.srv.pools.putQueue(s.q)
+		s.srv.pools.PutQueue(s.q)
 		s.q = nil
 	}
 	if s.phase.Load() == phaseEnding {
@@ -404,14 +406,14 @@ func (s *Session) putDownLocked() {
 
 // queuedLocked is called after a frame was added to the queue by somebody without the pen.
 func (s *Session) queuedLocked() {
-	if s.pen == penFree && s.q != nil && s.q.len() > 0 {
+	if s.pen == penFree && s.q != nil && s.q.Len() > 0 {
 		s.settleLocked(true)
 	}
 }
 
 // now is the time that frames in the queue carry. Nobody asks without a bound on age.
 func (s *Session) now() int64 {
-	if s.o.bounds.age == 0 {
+	if s.o.bounds.Age == 0 {
 		return 0
 	}
 	return s.srv.clock()

@@ -1,12 +1,13 @@
-package session_test
+package buffer_test
 
 import (
 	"bytes"
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"github.com/sluice-push/sluice/session"
+	"github.com/sluice-push/sluice/internal/buffer"
 )
 
 // modelFrame is a frame in the trivially simple queue that the real one is compared with.
@@ -88,7 +89,7 @@ func TestQueueIsTheModel(t *testing.T) {
 			"room":   c.room,
 			"settle": func(*rapid.T) {
 				if c.m.lent == 0 {
-					c.q.Settle()
+					c.q.Settle(testChunk)
 				}
 			},
 			"time": func(*rapid.T) { c.now++ },
@@ -102,11 +103,11 @@ func TestQueueIsTheModel(t *testing.T) {
 				}
 			},
 		})
-		if lent, _, all := c.q.Lend(); all && !bytes.Equal(lent, c.m.bytes()) {
+		if lent, _, all := c.q.lend(); all && !bytes.Equal(lent, c.m.bytes()) {
 			t.Fatalf("it holds %q, want %q", lent, c.m.bytes())
 		}
 		for rapid.Bool().Draw(t, "drained") && c.q.Len() > 0 {
-			lent, _, _ := c.q.Lend()
+			lent, _, _ := c.q.lend()
 			c.q.Written(len(lent))
 			c.m.written(len(lent))
 		}
@@ -119,9 +120,36 @@ func TestQueueIsTheModel(t *testing.T) {
 	})
 }
 
+// testQueue is a queue with a pool and bounds of its own.
+type testQueue struct {
+	buffer.Queue
+	pool   buffer.Pool
+	bounds buffer.Bounds
+}
+
+// newTestQueue makes one; age is in the unit of the now that its methods are given.
+func newTestQueue(chunk, bytes, frames int, age int64) *testQueue {
+	return &testQueue{pool: buffer.Pool{Size: chunk}, bounds: buffer.Bounds{
+		Bytes: bytes, Frames: frames, Age: age, Memory: math.MaxInt, Chunk: chunk,
+	}}
+}
+
+func (q *testQueue) addCopy(p []byte, now int64, kept bool) { q.AddCopy(p, now, kept, &q.pool) }
+func (q *testQueue) full(size int, now int64) bool          { return q.Full(size, now, &q.bounds) }
+func (q *testQueue) makeRoom(size int, now int64) (drops int) {
+	return q.MakeRoom(size, now, &q.bounds)
+}
+
+// lend returns the bytes that are lent, joined, and in how many parts they are.
+func (q *testQueue) lend() (lent []byte, parts int, all bool) {
+	b := buffer.NewBatch()
+	all = q.Lend(b)
+	return bytes.Join(b.Parts, nil), len(b.Parts), all
+}
+
 // queueCheck does the same to a queue and to its model.
 type queueCheck struct {
-	q     *session.Queue
+	q     *testQueue
 	m     queueModel
 	bound [3]int
 	now   int64
@@ -134,7 +162,7 @@ func newQueueCheck(t *rapid.T) *queueCheck {
 	c := &queueCheck{next: 'a', bound: [3]int{
 		rapid.IntRange(1, 200).Draw(t, "bytes"), rapid.IntRange(1, 20).Draw(t, "frames"), rapid.IntRange(0, 10).Draw(t, "age"),
 	}}
-	c.q = session.NewQueue(testChunk, c.bound[0], c.bound[1], int64(c.bound[2]))
+	c.q = newTestQueue(testChunk, c.bound[0], c.bound[1], int64(c.bound[2]))
 	return c
 }
 
@@ -154,14 +182,14 @@ func (c *queueCheck) add(p []byte, kept bool) {
 func (c *queueCheck) copy(t *rapid.T) {
 	p, kept := c.fresh(t)
 	own := bytes.Clone(p)
-	c.q.AddCopy(own, c.now, kept)
+	c.q.addCopy(own, c.now, kept)
 	clear(own) // it was a copy
 	c.add(p, kept)
 }
 
 func (c *queueCheck) shared(t *rapid.T) {
 	p, kept := c.fresh(t)
-	c.q.AddShared(p, c.now, kept)
+	c.q.Add(buffer.Frame{B: p, At: c.now, Kept: kept})
 	c.add(p, kept)
 }
 
@@ -170,13 +198,13 @@ func (c *queueCheck) tail(t *rapid.T) {
 	if len(p) == 0 || c.m.lent > 0 || len(c.m.frames) > 0 && c.m.frames[0].started {
 		return
 	}
-	c.q.AddTail(p, c.now)
+	c.q.AddTail(buffer.Frame{B: p, At: c.now, Kept: true})
 	c.m.frames = append([]modelFrame{{b: p, at: c.now, kept: true, started: true}}, c.m.frames...)
 }
 
 func (c *queueCheck) lend(t *rapid.T) {
 	want := c.m.bytes()
-	lent, parts, all := c.q.Lend()
+	lent, parts, all := c.q.lend()
 	if all && !bytes.Equal(lent, want) || !bytes.HasPrefix(want, lent) {
 		t.Fatalf("lent %q, all %v; want %q", lent, all, want)
 	}
@@ -190,7 +218,7 @@ func (c *queueCheck) lend(t *rapid.T) {
 }
 
 func (c *queueCheck) write(t *rapid.T) {
-	lent, _, _ := c.q.Lend()
+	lent, _, _ := c.q.lend()
 	n := rapid.IntRange(0, len(lent)).Draw(t, "n")
 	c.q.Written(n)
 	c.m.written(n)
@@ -198,10 +226,10 @@ func (c *queueCheck) write(t *rapid.T) {
 
 func (c *queueCheck) room(t *rapid.T) {
 	size := rapid.IntRange(1, 50).Draw(t, "size")
-	if got, want := c.q.Full(size, c.now), c.m.full(size, c.now, c.bound); got != want {
+	if got, want := c.q.full(size, c.now), c.m.full(size, c.now, c.bound); got != want {
 		t.Fatalf("full: %v, want %v", got, want)
 	}
-	if got, want := c.q.MakeRoom(size, c.now), c.m.makeRoom(size, c.now, c.bound); got != want {
+	if got, want := c.q.makeRoom(size, c.now), c.m.makeRoom(size, c.now, c.bound); got != want {
 		t.Fatalf("dropped %d, want %d", got, want)
 	}
 }
@@ -210,23 +238,23 @@ func (c *queueCheck) room(t *rapid.T) {
 func TestQueueMemoryIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bound := rapid.IntRange(4<<10, 64<<10).Draw(t, "bound")
-		q := session.NewQueue(1<<10, bound, 1<<20, 0)
-		q.BoundMemory(bound)
+		q := newTestQueue(1<<10, bound, 1<<20, 0)
+		q.bounds.Memory = bound
 		least := rapid.IntRange(1, 800).Draw(t, "least")
 		for range 300 {
 			size := rapid.IntRange(least, least+rapid.IntRange(0, 2000).Draw(t, "spread")).Draw(t, "size")
 			if rapid.IntRange(0, 9).Draw(t, "write") == 0 {
-				lent, _, _ := q.Lend()
+				lent, _, _ := q.lend()
 				q.Written(rapid.IntRange(0, len(lent)).Draw(t, "written"))
 			}
-			if q.Full(size, 0) {
-				q.MakeRoom(size, 0)
+			if q.full(size, 0) {
+				q.makeRoom(size, 0)
 			}
-			if q.Full(size, 0) {
+			if q.full(size, 0) {
 				continue
 			}
 			alone := q.Len() == 0
-			q.AddCopy(make([]byte, size), 0, rapid.IntRange(0, 20).Draw(t, "kept") == 0)
+			q.addCopy(make([]byte, size), 0, rapid.IntRange(0, 20).Draw(t, "kept") == 0)
 			// What is made for a large frame may be a fifth larger.
 			if said, _ := q.Memory(); !alone && said+q.Places() > bound+size/5 {
 				t.Fatalf("%d bytes of memory and %d for places exceed %d", said, q.Places(), bound)
@@ -237,11 +265,11 @@ func TestQueueMemoryIsBounded(t *testing.T) {
 
 // Frames that were copied lie side by side, so that many small ones are one piece for the system call.
 func TestQueueJoinsNeighbours(t *testing.T) {
-	q := session.NewQueue(1024, 1<<20, 1000, 0)
+	q := newTestQueue(1024, 1<<20, 1000, 0)
 	for range 20 {
-		q.AddCopy([]byte("0123456789"), 0, false)
+		q.addCopy([]byte("0123456789"), 0, false)
 	}
-	if lent, parts, all := q.Lend(); len(lent) != 200 || parts != 1 || !all {
+	if lent, parts, all := q.lend(); len(lent) != 200 || parts != 1 || !all {
 		t.Errorf("%d bytes in %d parts, all %v; want 200 in 1", len(lent), parts, all)
 	}
 }
@@ -252,59 +280,7 @@ func TestReleasingABufferTwicePanics(t *testing.T) {
 			t.Error("it did not panic")
 		}
 	}()
-	session.ReleaseTwice()
-}
-
-// Whatever arrives and is used in whatever pieces, what is unread is what a plain slice says, and memory is bounded.
-func TestInboundIsASlice(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		pool, limit := rapid.IntRange(1, 64).Draw(t, "pool"), rapid.IntRange(1, 300).Draw(t, "limit")
-		in := session.NewInbound(pool, limit)
-		var model []byte
-		next := byte(0)
-		t.Repeat(map[string]func(*rapid.T){
-			"arrive": func(t *rapid.T) {
-				space := in.Space()
-				if (len(space) == 0) != (len(model) >= limit) {
-					t.Fatalf("space for %d bytes with %d of %d unread", len(space), len(model), limit)
-				}
-				n := rapid.IntRange(0, len(space)).Draw(t, "n")
-				for i := range n {
-					next++
-					space[i] = next
-					model = append(model, next)
-				}
-				in.Arrived(n)
-			},
-			"use": func(t *rapid.T) {
-				n := rapid.IntRange(0, len(model)).Draw(t, "n")
-				in.Used(n)
-				model = model[n:]
-			},
-			"add": func(t *rapid.T) {
-				p := make([]byte, rapid.IntRange(0, 100).Draw(t, "n"))
-				fits := len(model)+len(p) <= limit
-				if ok := in.Add(p); ok != fits {
-					t.Fatalf("added %v, want %v", ok, fits)
-				}
-				model = append(model, p...)
-				model = model[:min(len(model), limit)]
-			},
-			"rest": func(t *rapid.T) {
-				in.Rest()
-				if held := in.Held(); held > 4*len(model)+16 || held > 0 && len(model) == 0 {
-					t.Fatalf("%d bytes are held for %d", held, len(model))
-				}
-			},
-			"keep": func(*rapid.T) { in.Keep(16) },
-			"": func(t *rapid.T) {
-				if !bytes.Equal(in.Unread(), model) {
-					t.Fatalf("unread %v, want %v", in.Unread(), model)
-				}
-				if most := max(pool, 2*limit, 128); in.Held() > most {
-					t.Fatalf("%d bytes are held with a limit of %d", in.Held(), limit)
-				}
-			},
-		})
-	})
+	b := (&buffer.Pool{Size: 1}).Get()
+	b.Release()
+	b.Release()
 }

@@ -1,0 +1,11 @@
+//go:build !386 && !s390x
+
+package buffer
+
+import "syscall"
+
+// The calls for sockets are a little cheaper than read and write, which any file has.
+const (
+	sysReceive = syscall.SYS_RECVFROM
+	sysSend    = syscall.SYS_SENDTO
+)
