@@ -1,0 +1,178 @@
+package reconnect_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// proxy is a bad network between TCP clients and a server that moves.
+type proxy struct {
+	ln   net.Listener
+	all  sync.WaitGroup
+	quit chan struct{}
+
+	mu      sync.Mutex
+	backend string
+	delay   time.Duration
+	stalled chan struct{} // closed when it goes on; nil while nothing is stalled
+	pairs   map[*pair]struct{}
+	closed  bool
+}
+
+// pair is one connection through the proxy.
+type pair struct{ client, server *net.TCPConn }
+
+func newProxy(t *testing.T) *proxy {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{ln: ln, quit: make(chan struct{}), pairs: make(map[*pair]struct{})}
+	p.all.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			p.all.Go(func() { p.connect(conn.(*net.TCPConn)) })
+		}
+	})
+	return p
+}
+
+// connect joins a client with the server, or resets it if there is none.
+func (p *proxy) connect(client *net.TCPConn) {
+	p.mu.Lock()
+	backend := p.backend
+	p.mu.Unlock()
+	var d net.Dialer
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	server, err := d.DialContext(ctx, "tcp", backend)
+	if err != nil {
+		reset(client)
+		return
+	}
+	x := &pair{client, server.(*net.TCPConn)}
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		x.reset()
+		return
+	}
+	p.pairs[x] = struct{}{}
+	p.mu.Unlock()
+	var ways sync.WaitGroup
+	ways.Go(func() { p.carry(x.server, x.client) })
+	ways.Go(func() { p.carry(x.client, x.server) })
+	ways.Wait()
+	p.mu.Lock()
+	delete(p.pairs, x)
+	p.mu.Unlock()
+	_, _ = x.client.Close(), x.server.Close()
+}
+
+// carry carries bytes one way, and then the end.
+func (p *proxy) carry(to, from *net.TCPConn) {
+	buf := make([]byte, 4<<10)
+	for {
+		n, err := from.Read(buf)
+		p.hold()
+		if _, failed := to.Write(buf[:n]); failed != nil || err != nil && err != io.EOF { //nolint:errorlint // it is never wrapped
+			reset(to)
+			reset(from)
+			return
+		}
+		if err != nil {
+			_ = to.CloseWrite()
+			return
+		}
+	}
+}
+
+// hold waits as long as bytes are held up.
+func (p *proxy) hold() {
+	p.mu.Lock()
+	delay, stalled := p.delay, p.stalled
+	p.mu.Unlock()
+	if delay > 0 {
+		select {
+		case <-time.After(delay):
+		case <-p.quit:
+		}
+	}
+	if stalled != nil {
+		select {
+		case <-stalled:
+		case <-p.quit:
+		}
+	}
+}
+
+// reset closes a connection so that its peer notices.
+func reset(conn *net.TCPConn) {
+	_ = conn.SetLinger(0)
+	_ = conn.Close()
+}
+
+func (x *pair) reset() {
+	reset(x.client)
+	reset(x.server)
+}
+
+// move has new connections made to another server.
+func (p *proxy) move(backend string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.backend = backend
+}
+
+// slow holds everything up for a time.
+func (p *proxy) slow(delay time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = delay
+}
+
+// stall stops everything, or lets it go on.
+func (p *proxy) stall(stop bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case stop && p.stalled == nil:
+		p.stalled = make(chan struct{})
+	case !stop && p.stalled != nil:
+		close(p.stalled)
+		p.stalled = nil
+	}
+}
+
+// some calls do for one connection of n, and returns how many that were.
+func (p *proxy) some(n int, do func(*pair)) (done int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := 0
+	for x := range p.pairs {
+		if i++; i%n == 0 {
+			do(x)
+			done++
+		}
+	}
+	return done
+}
+
+// close resets everything and waits until nothing is left.
+func (p *proxy) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	close(p.quit)
+	_ = p.ln.Close()
+	p.some(1, (*pair).reset)
+	p.all.Wait()
+}

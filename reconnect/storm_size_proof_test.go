@@ -1,0 +1,11 @@
+//go:build proof
+
+package reconnect_test
+
+// How much the storm is with the tag proof. It needs 12,100 descriptors, ulimit -n.
+const (
+	stormClients  = 200
+	stormSessions = 15
+	stormRounds   = 30
+	stormRequests = 100
+)
