@@ -1,5 +1,5 @@
 // Package transport makes listeners and connections, and nothing else: plain net.Listener and net.Conn over TCP, TLS and Unix
-// stream sockets, with the options that servers of very many connections want, and in memory, for tests.
+// stream sockets, with the options that servers of very many connections want, and in memory, for tests; and sockets for datagrams.
 //
 //	ln, err := transport.Listen(ctx, "tcp", ":7000", &transport.Options{ReusePort: true})
 //	conn, err := ln.Accept()
@@ -29,4 +29,21 @@
 //
 // [Pipe] is a connection without a network that behaves as TCP does, with room for bytes that nobody has read yet, deadlines and a
 // half-close; [MemoryListener] is where a server under test listens. Both work inside bubbles of testing/synctest.
+//
+// # Datagrams
+//
+// [ListenPacket] and [DialPacket] make UDP sockets that read and write many datagrams in a call, on Linux in one system call:
+//
+//	ps := make([]transport.Packet, 64) // each with memory in Data
+//	for {
+//		n, err := conn.ReadBatch(ps)
+//		if err != nil {
+//			return err
+//		}
+//		for _, p := range ps[:n] {
+//			handle(p.Addr, p.Data)
+//		}
+//	}
+//
+// What concerns a single datagram is a *[PacketError] and ends nothing. What the kernel threw away is in [PacketConn.Stats].
 package transport

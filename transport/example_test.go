@@ -95,3 +95,43 @@ func ExampleListener_AcceptDescriptor() {
 	fmt.Print(string(text))
 	// Output: hello
 }
+
+// A server that answers whole batches of datagrams: what was read is written back, to whom it came from.
+func ExamplePacketConn_ReadBatch() {
+	ctx := context.Background()
+	server, err := transport.ListenPacket(ctx, "udp", "127.0.0.1:0", &transport.PacketOptions{ReadBuffer: 1 << 20})
+	if err != nil {
+		panic(err)
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		ps := make([]transport.Packet, 64)
+		for i := range ps {
+			ps[i].Data = make([]byte, 1500)
+		}
+		for {
+			n, err := server.ReadBatch(ps)
+			if err != nil {
+				return // closed
+			}
+			_, _ = server.TryWriteBatch(ps[:n]) // whoever misses an answer asks again
+		}
+	}()
+
+	client, err := transport.DialPacket(ctx, "udp", server.LocalAddr().String(), nil)
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	fmt.Fprint(client, "hello")
+	answer := make([]byte, 100)
+	n, err := client.Read(answer)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(string(answer[:n]))
+	_ = server.Close()
+	<-stopped
+	// Output: hello
+}

@@ -1,0 +1,91 @@
+package transport
+
+import (
+	"net/netip"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// Fill makes the kernel say that it has no room for what c sends, until the returned function is called.
+func Fill(c *PacketConn) (empty func()) {
+	var free atomic.Bool
+	c.fast.send = func(fd uintptr, h []mmsghdr) (int, syscall.Errno) {
+		if !free.Load() {
+			return 0, syscall.EAGAIN
+		}
+		return sendmmsg(fd, h)
+	}
+	return func() { free.Store(true) }
+}
+
+// Interrupt makes every other call fail with an error, beginning with the first.
+func Interrupt(c *PacketConn, errno syscall.Errno) {
+	var recvs, sends atomic.Uint64
+	c.fast.recv = func(fd uintptr, h []mmsghdr) (int, syscall.Errno) {
+		if recvs.Add(1)%2 == 1 {
+			return -1, errno
+		}
+		return recvmmsg(fd, h)
+	}
+	c.fast.send = func(fd uintptr, h []mmsghdr) (int, syscall.Errno) {
+		if sends.Add(1)%2 == 1 {
+			return -1, errno
+		}
+		return sendmmsg(fd, h)
+	}
+}
+
+// IsSlow reports whether batches were given up.
+func IsSlow(c *PacketConn) bool { return c.slow.Load() }
+
+// AddrRoundTrip writes an address as the kernel has it, and reads it again.
+func AddrRoundTrip(a netip.AddrPort, v6 bool, scope uint32) (netip.AddrPort, uint32) {
+	var s sockaddr
+	for i := range s {
+		s[i] = 0xaa
+	}
+	if v6 {
+		return s.get(s.put6(a.Addr(), a.Port(), scope))
+	}
+	return s.get(s.put4(a.Addr(), a.Port()))
+}
+
+// HeaderSize is the size of struct mmsghdr.
+const HeaderSize = unsafe.Sizeof(mmsghdr{})
+
+// CallNumbers returns the system calls' numbers on this architecture.
+func CallNumbers() (recv, send, getsockopt uintptr) {
+	n := callNumbers(runtime.GOARCH)
+	return n.recv, n.send, n.getsockopt
+}
+
+// GroupRequest is what JoinGroup hands to the kernel.
+func GroupRequest(group, source netip.Addr) []byte {
+	return membership{group: group, source: source}.request()
+}
+
+// Drops counts what the kernel says one after the other.
+func Drops(said ...uint32) uint64 {
+	var d dropCount
+	for _, n := range said {
+		d.add(n)
+	}
+	return d.count()
+}
+
+// Zones is a table of zones.
+type Zones struct{ table zoneTable }
+
+// With is the table's.
+func (z *Zones) With(a netip.AddrPort, id uint32, now time.Time) netip.AddrPort {
+	return z.table.with(a, id, now)
+}
+
+// Index is the table's.
+func (z *Zones) Index(name string, now time.Time) uint32 { return z.table.index(name, now) }
+
+// Len returns how many entries there are.
+func (z *Zones) Len() int { return len(z.table.names) + len(z.table.ids) }

@@ -1,0 +1,424 @@
+package transport_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-push/sluice/transport"
+)
+
+// packetOption asks the kernel for an option.
+func packetOption(t *testing.T, c *transport.PacketConn, level, name int) int {
+	t.Helper()
+	rc, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, inner := 0, error(nil)
+	if err := rc.Control(func(fd uintptr) { n, inner = syscall.GetsockoptInt(int(fd), level, name) }); err != nil || inner != nil {
+		t.Fatal(err, inner)
+	}
+	return n
+}
+
+func loopback(t *testing.T) *net.Interface {
+	t.Helper()
+	list, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ifi := range list {
+		if ifi.Flags&net.FlagLoopback != 0 {
+			return &ifi
+		}
+	}
+	t.Fatal("no loopback interface")
+	return nil
+}
+
+func TestPacketOptions(t *testing.T) {
+	o := &transport.PacketOptions{
+		ReadBuffer: 20000, WriteBuffer: 30000, ReusePort: true, ReuseAddress: true, Broadcast: true, TTL: 7, TOS: 0xb8, DontFragment: true,
+		MulticastInterface: loopback(t), MulticastTTL: 9, NoMulticastLoop: true,
+	}
+	type want struct{ level, name, value int }
+	common := []want{
+		{syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1},
+		{syscall.SOL_SOCKET, syscall.SO_BROADCAST, 1},
+	}
+	four := []want{
+		{syscall.IPPROTO_IP, syscall.IP_TTL, 7},
+		{syscall.IPPROTO_IP, syscall.IP_TOS, 0xb8},
+		{syscall.IPPROTO_IP, syscall.IP_MTU_DISCOVER, syscall.IP_PMTUDISC_DO},
+		{syscall.IPPROTO_IP, syscall.IP_MULTICAST_TTL, 9},
+		{syscall.IPPROTO_IP, syscall.IP_MULTICAST_LOOP, 0},
+	}
+	six := []want{
+		{syscall.IPPROTO_IPV6, syscall.IPV6_UNICAST_HOPS, 7},
+		{syscall.IPPROTO_IPV6, syscall.IPV6_TCLASS, 0xb8},
+		{syscall.IPPROTO_IPV6, syscall.IPV6_MTU_DISCOVER, syscall.IPV6_PMTUDISC_DO},
+		{syscall.IPPROTO_IPV6, syscall.IPV6_MULTICAST_HOPS, 9},
+		{syscall.IPPROTO_IPV6, syscall.IPV6_MULTICAST_LOOP, 0},
+		{syscall.IPPROTO_IPV6, syscall.IPV6_MULTICAST_IF, o.MulticastInterface.Index},
+	}
+	for _, host := range hosts(t) {
+		list := append(common[:2:2], four...)
+		if host == "::1" {
+			list = append(list, six...)
+		}
+		c := listenPacket(t, "udp", net.JoinHostPort(host, "0"), o)
+		for _, c := range []*transport.PacketConn{c, dialPacket(t, c.LocalAddr(), o)} {
+			for _, w := range list {
+				if got := packetOption(t, c, w.level, w.name); got != w.value {
+					t.Errorf("%s: option %d of level %d is %d, not %d", host, w.name, w.level, got, w.value)
+				}
+			}
+			if r, w, err := c.Buffers(); r != 40000 || w != 60000 || err != nil {
+				t.Error(r, w, err)
+			}
+		}
+		listenPacket(t, "udp", c.LocalAddr().String(), o)
+		off := listenPacket(t, "udp", net.JoinHostPort(host, "0"), &transport.PacketOptions{MulticastTTL: -1, ReadBuffer: -1})
+		if n := packetOption(t, off, syscall.IPPROTO_IP, syscall.IP_MULTICAST_TTL); n != 0 {
+			t.Error(n)
+		}
+		if _, err := transport.ListenPacket(context.Background(), "udp", off.LocalAddr().String(), nil); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Error(err)
+		}
+	}
+}
+
+// With the option a broadcast goes out; that it is refused without is in TestPacketRefused.
+func TestPacketBroadcast(t *testing.T) {
+	server := listenPacket(t, "udp4", "0.0.0.0:0", nil)
+	client := listenPacket(t, "udp4", "127.0.0.1:0", &transport.PacketOptions{Broadcast: true})
+	to := netip.AddrPortFrom(netip.MustParseAddr("127.255.255.255"), addrOf(server).Port())
+	writeAll(t, client, []transport.Packet{{Addr: to, Data: []byte("to all")}})
+	if got := readAll(t, server, 1)[0]; string(got.Data) != "to all" || got.Addr != addrOf(client) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Who has joined a group receives what is sent to it, who has not or has left does not, on the same port of the same machine.
+func TestPacketMulticast(t *testing.T) {
+	lo := loopback(t)
+	reuse := &transport.PacketOptions{ReuseAddress: true}
+	sender := listenPacket(t, "udp4", "127.0.0.1:0", &transport.PacketOptions{MulticastInterface: lo, MulticastTTL: -1})
+	one := listenPacket(t, "udp4", "0.0.0.0:0", reuse)
+	port := addrOf(one).Port()
+	two := listenPacket(t, "udp4", "0.0.0.0:"+strconv.Itoa(int(port)), reuse)
+	other := listenPacket(t, "udp4", "0.0.0.0:"+strconv.Itoa(int(port)), reuse)
+	group, second := netip.MustParseAddr("239.255.77.1"), netip.MustParseAddr("232.1.77.2")
+	here, elsewhere := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.9")
+	send := func(text string, to netip.Addr) {
+		t.Helper()
+		refused, causes := writeAll(t, sender, []transport.Packet{{Addr: netip.AddrPortFrom(to, port), Data: []byte(text)}})
+		if refused != nil {
+			t.Fatal(causes)
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	receives := func(c *transport.PacketConn, want string) {
+		t.Helper()
+		if got := readAll(t, c, 1)[0]; string(got.Data) != want || got.Addr != addrOf(sender) {
+			t.Errorf("%q from %v, not %q", got.Data, got.Addr, want)
+		}
+	}
+	must(one.JoinGroup(group, lo, netip.Addr{}))
+	must(two.JoinGroup(group, lo, netip.Addr{}))
+	must(other.JoinGroup(second, lo, here))
+	send("both", group)
+	receives(one, "both")
+	receives(two, "both")
+	must(one.LeaveGroup(group, lo, netip.Addr{}))
+	send("two only", group)
+	receives(two, "two only")
+	send("from here", second)
+	receives(other, "from here")
+	must(one.JoinGroup(second, lo, elsewhere)) // from somebody who sends nothing
+	send("again", second)
+	receives(other, "again")
+	must(one.JoinGroup(group, lo, netip.Addr{}))
+	send("last", group)
+	receives(one, "last") // and nothing of what was sent meanwhile
+	receives(two, "last")
+	if err := two.LeaveGroup(second, lo, here); !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+		t.Error(err)
+	}
+}
+
+// Groups of IPv6, where the loopback interface has them.
+func TestPacketMulticast6(t *testing.T) {
+	lo := loopback(t)
+	if len(hosts(t)) < 2 {
+		t.Log("the machine has no IPv6")
+		return
+	}
+	o := &transport.PacketOptions{MulticastInterface: lo}
+	c := listenPacket(t, "udp6", "[::]:0", o)
+	group := netip.MustParseAddr("ff01::77")
+	if err := c.JoinGroup(group.WithZone(lo.Name), nil, netip.Addr{}); err != nil {
+		t.Fatal(err)
+	}
+	sender := listenPacket(t, "udp6", "[::1]:0", o)
+	for i, zone := range []string{lo.Name, strconv.Itoa(lo.Index)} {
+		to := netip.AddrPortFrom(group.WithZone(zone), addrOf(c).Port())
+		refused, causes := writeAll(t, sender, []transport.Packet{{Addr: to, Data: []byte(zone)}})
+		if refused != nil {
+			if i == 0 && errors.Is(causes[0], syscall.ENETUNREACH) {
+				break // the interface has no route for them, and so nobody can send one
+			}
+			t.Fatal(causes)
+		}
+		if got := readAll(t, c, 1)[0]; string(got.Data) != zone {
+			t.Errorf("%+v", got)
+		}
+	}
+	if err := c.LeaveGroup(group, lo, netip.Addr{}); err != nil {
+		t.Error(err)
+	}
+	if err := c.LeaveGroup(group, lo, netip.Addr{}); err == nil {
+		t.Error("left twice")
+	}
+}
+
+// What the kernel drops is counted, so that nothing is lost without a trace.
+func TestPacketDrops(t *testing.T) {
+	server := listenPacket(t, "udp", "127.0.0.1:0", &transport.PacketOptions{ReadBuffer: 1})
+	client := dialPacket(t, server.LocalAddr(), nil)
+	sent, received := uint64(0), uint64(0)
+	send := func() {
+		writeAll(t, client, []transport.Packet{{Data: make([]byte, 100)}})
+		sent++
+	}
+	for server.Stats().Dropped == 0 {
+		if send(); sent > 100_000 {
+			t.Fatal("no bound")
+		}
+	}
+	for received+server.Stats().Dropped != sent {
+		send() // there is something to wait for: either this or what was there before
+		n, err := server.ReadBatch(room(64, 100))
+		if err != nil {
+			t.Fatal(err, sent, received, server.Stats())
+		}
+		received += uint64(n)
+	}
+	last := server.Stats()
+	_ = server.Close()
+	if server.Stats() != last {
+		t.Error(server.Stats(), last)
+	}
+}
+
+func TestPacketDropsCount(t *testing.T) {
+	for _, c := range []struct {
+		said []uint32
+		want uint64
+	}{
+		{nil, 0},
+		{[]uint32{0, 5, 5, 7}, 7},
+		{[]uint32{7, 5, 8}, 8}, // 5 was asked for earlier and came later
+		{[]uint32{1 << 30, 2 << 30, 3 << 30, 2}, 1<<32 + 2},
+	} {
+		if got := transport.Drops(c.said...); got != c.want {
+			t.Error(c.said, got, c.want)
+		}
+	}
+}
+
+// A full buffer: TryWriteBatch returns at once, WriteBatch waits for the deadline, for Close, or for room.
+func TestPacketFull(t *testing.T) {
+	server := listenPacket(t, "udp", "127.0.0.1:0", nil)
+	ps := []transport.Packet{{Addr: addrOf(server), Data: []byte("x")}, {Addr: addrOf(server), Data: []byte("y")}}
+	start := func() (*transport.PacketConn, func(), chan error) {
+		c := listenPacket(t, "udp", "127.0.0.1:0", nil)
+		empty := transport.Fill(c)
+		failed := make(chan error, 1)
+		go func() {
+			n, err := c.WriteBatch(ps)
+			if err == nil && n != len(ps) {
+				err = errors.New("neither all nor an error")
+			}
+			failed <- err
+		}()
+		if n, err := c.TryWriteBatch(ps); n != 0 || err != nil || c.Stats().Full != 1 {
+			t.Error(n, err, c.Stats())
+		}
+		return c, empty, failed
+	}
+	c, _, failed := start()
+	_ = c.SetWriteDeadline(time.Unix(1, 0))
+	if err := <-failed; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error(err)
+	}
+	c, _, failed = start()
+	_ = c.Close()
+	if err := <-failed; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	c, empty, failed := start()
+	empty()
+	for done := false; !done; { // the kernel wakes who waits when a datagram has left, so some have to
+		if n, err := c.TryWriteBatch(ps); n != 2 || err != nil {
+			t.Fatal(n, err)
+		}
+		readAll(t, server, 2)
+		select {
+		case err := <-failed:
+			if err != nil {
+				t.Error(err)
+			}
+			done = true
+		default:
+		}
+	}
+	readAll(t, server, 2)
+}
+
+// Errors of the system calls, each at the first of two tries.
+func TestPacketInterrupt(t *testing.T) {
+	for _, c := range []struct {
+		errno       syscall.Errno
+		read, write bool // fails
+		slow        bool
+		passed      uint64
+	}{
+		{errno: syscall.EINTR},
+		{errno: syscall.ENOSYS, slow: true},
+		{errno: syscall.ECONNREFUSED, write: true, passed: 1},
+		{errno: syscall.EHOSTUNREACH, write: true, passed: 1},
+		{errno: syscall.ENOMEM, read: true, write: true},
+		{errno: syscall.EPERM, read: true, write: true},
+	} {
+		t.Run(c.errno.Error(), func(t *testing.T) {
+			conn := listenPacket(t, "udp", "127.0.0.1:0", nil)
+			transport.Interrupt(conn, c.errno)
+			ps := []transport.Packet{{Addr: addrOf(conn), Data: []byte("x")}}
+			n, err := conn.WriteBatch(ps)
+			var bad *transport.PacketError
+			if c.write != errors.As(err, &bad) || c.write != (n == 0) || c.write && !errors.Is(err, c.errno) {
+				t.Fatal(n, err)
+			}
+			if c.write {
+				if n, err := conn.WriteBatch(ps); n != 1 || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			in := room(2, 2)
+			n, err = conn.ReadBatch(in)
+			if c.read != errors.Is(err, c.errno) || c.read != (n == 0) || errors.As(err, &bad) && c.read {
+				t.Fatal(n, err)
+			}
+			if s := conn.Stats(); s.Passed != c.passed || transport.IsSlow(conn) != c.slow {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+func TestPacketAllocations(t *testing.T) {
+	bothWays(t, func(t *testing.T, ready func(*transport.PacketConn) *transport.PacketConn) {
+		for _, host := range hosts(t) {
+			server := ready(listenPacket(t, "udp", net.JoinHostPort(host, "0"), nil))
+			client := ready(listenPacket(t, "udp", net.JoinHostPort(host, "0"), nil))
+			out, in := make([]transport.Packet, 32), room(32, 100)
+			for i := range out {
+				out[i] = transport.Packet{Addr: addrOf(server), Data: make([]byte, 100)}
+			}
+			if n := testing.AllocsPerRun(100, func() {
+				n, err := client.WriteBatch(out)
+				for n > 0 && err == nil {
+					var m int
+					m, err = server.ReadBatch(in)
+					n -= m
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}); n != 0 {
+				t.Errorf("%s: %v allocations", host, n)
+			}
+		}
+	})
+}
+
+func TestPacketLayout(t *testing.T) {
+	const word = strconv.IntSize / 8
+	if transport.HeaderSize != 32*word/4 {
+		t.Error(transport.HeaderSize)
+	}
+	recv, send, getsockopt := transport.CallNumbers()
+	if recv == 0 || send == 0 || getsockopt == 0 {
+		t.Error("an architecture without batches")
+	}
+	group, source := netip.MustParseAddr("232.1.2.3"), netip.MustParseAddr("10.0.0.1")
+	b := transport.GroupRequest(group, source)
+	if len(b) != word+256 || netip.AddrFrom4([4]byte(b[word+4:])) != group || netip.AddrFrom4([4]byte(b[word+128+4:])) != source {
+		t.Error(b)
+	}
+	if b := transport.GroupRequest(netip.MustParseAddr("ff02::5"), netip.Addr{}); len(b) != word+128 ||
+		binary.NativeEndian.Uint16(b[word:]) != syscall.AF_INET6 || b[word+8] != 0xff || b[word+23] != 5 {
+		t.Error(b)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var ip [16]byte
+		copy(ip[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "ip"))
+		port, scope := rapid.Uint16().Draw(t, "port"), rapid.Uint32().Draw(t, "scope")
+		four := netip.AddrPortFrom(netip.AddrFrom4([4]byte(ip[:])), port)
+		six := netip.AddrPortFrom(netip.AddrFrom16(ip), port)
+		if got, _ := transport.AddrRoundTrip(four, false, 0); got != four {
+			t.Fatal(got, four)
+		}
+		if got, s := transport.AddrRoundTrip(six, true, scope); got != six && !six.Addr().Is4In6() || s != scope {
+			t.Fatal(got, six, s, scope)
+		}
+		if got, s := transport.AddrRoundTrip(four, true, scope); got != four || s != 0 {
+			t.Fatal(got, four, s)
+		}
+	})
+}
+
+// Names of interfaces are remembered, for a while, and not too many.
+func TestPacketZones(t *testing.T) {
+	lo := loopback(t)
+	now := time.Unix(1000, 0)
+	var z transport.Zones
+	a := netip.MustParseAddrPort("[fe80::1]:5")
+	want := netip.AddrPortFrom(a.Addr().WithZone(lo.Name), 5)
+	for _, at := range []time.Time{now, now.Add(time.Second), now.Add(time.Hour)} {
+		if got := z.With(a, uint32(lo.Index), at); got != want {
+			t.Error(got, want)
+		}
+		if got := z.Index(lo.Name, at); got != uint32(lo.Index) {
+			t.Error(got)
+		}
+	}
+	if z.Index("no such interface", now) != 0 || z.Index("12", now) != 12 || z.With(a, 1<<30, now).Addr().Zone() != "1073741824" {
+		t.Error("unknown interfaces")
+	}
+	if n := testing.AllocsPerRun(100, func() { z.With(a, uint32(lo.Index), now); z.Index(lo.Name, now) }); n != 0 {
+		t.Error(n, "allocations")
+	}
+	for i := range uint32(300) {
+		z.With(a, 1<<20+i, now)
+	}
+	if z.Len() > 100 {
+		t.Error(z.Len())
+	}
+}
