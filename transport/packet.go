@@ -18,7 +18,8 @@ type Packet struct {
 	// one form: IPv4 is never mapped into IPv6, link-local addresses have the name of their interface as zone.
 	Addr netip.AddrPort
 	// Data are the bytes. Reading fills all the memory that is there, up to the capacity, and sets the length; so a slice of packets
-	// can be read into again and again. Both for reading and for writing the memory is the caller's, borrowed until the call returns.
+	// can be read into again and again. Packets that are parts of one large slice need a bound, as in all[i:j:j]. Both for reading and for
+	// writing the memory is the caller's, borrowed until the call returns.
 	Data []byte
 	// Truncated says of a datagram that was read that it was longer than there was room; the rest is lost.
 	Truncated bool

@@ -42,7 +42,7 @@ type PacketOptions struct {
 	NoMulticastLoop bool
 
 	// PeerErrors makes reading from a connected socket return what is heard of the peer by ICMP, such as ECONNREFUSED when nobody
-	// listens, as a *PacketError, for clients that want to know at once. Otherwise that is only counted, and always so on
+	// listens, as a *PacketError, for clients that want to know at once. Otherwise that is only counted, as it always is on
 	// sockets that are not connected.
 	PeerErrors bool
 }

@@ -41,13 +41,9 @@ func (c *PacketConn) readSome(ps []Packet) (int, error) {
 			return n, err
 		}
 	}
-	p := &ps[0]
-	p.Data = p.Data[:cap(p.Data)]
-	n, err := c.readOne(p)
-	if err != nil {
+	if err := c.readOne(&ps[0]); err != nil {
 		return 0, err
 	}
-	p.Data = p.Data[:n]
 	return 1, nil
 }
 
@@ -61,21 +57,19 @@ func (c *PacketConn) lacks(err error) bool {
 	return true
 }
 
-// readOne reads one datagram into p.Data and returns its length.
-func (c *PacketConn) readOne(p *Packet) (int, error) {
-	n, _, flags, addr, err := c.udp.ReadMsgUDPAddrPort(p.Data, nil)
-	p.Truncated = flags&msgTruncated != 0
-	if err != nil {
-		if !isAny(err, errTruncated) {
-			return 0, err
-		}
-		p.Truncated = true
+// readOne reads one datagram. After an error the packet is as it was.
+func (c *PacketConn) readOne(p *Packet) error {
+	n, _, flags, addr, err := c.udp.ReadMsgUDPAddrPort(p.Data[:cap(p.Data)], nil)
+	if err != nil && !isAny(err, errTruncated) {
+		return err
 	}
+	p.Truncated = flags&msgTruncated != 0 || err != nil
 	p.Addr = canonical(addr)
 	if c.connected {
 		p.Addr = c.remote // some systems do not say it again
 	}
-	return n, nil
+	p.Data = p.Data[:n]
+	return nil
 }
 
 // passOver decides what an error of reading means: nil when reading goes on.
@@ -108,11 +102,10 @@ func (c *PacketConn) countRead(ps []Packet) {
 
 // read reads one datagram for those who know no batches.
 func (c *PacketConn) read(b []byte) (Packet, error) {
-	ps := [1]Packet{{Data: b}}
+	ps := [1]Packet{{Data: b[:len(b):len(b)]}}
 	for {
-		n, err := c.readOne(&ps[0])
+		err := c.readOne(&ps[0])
 		if err == nil {
-			ps[0].Data = b[:n]
 			c.countRead(ps[:])
 			return ps[0], nil
 		}

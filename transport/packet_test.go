@@ -142,6 +142,10 @@ func TestPacketBatch(t *testing.T) {
 			if in.ReadPackets != 80 || in.ReadBytes != 2*out.WrittenBytes || out.WrittenPackets != 40 || in.ReadCalls > 80 || in.Dropped != 0 {
 				t.Errorf("%+v %+v", in, out)
 			}
+			if n, err := connected.TryWriteBatch(without); n != len(ps) || err != nil {
+				t.Fatal(n, err)
+			}
+			readAll(t, server, len(ps))
 			answer := []transport.Packet{{Addr: addrOf(connected), Data: []byte("answer")}}
 			writeAll(t, server, answer)
 			if got := readAll(t, connected, 1)[0]; got.Addr != addrOf(server) || string(got.Data) != "answer" {
