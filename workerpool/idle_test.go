@@ -1,7 +1,9 @@
 package workerpool_test
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -86,6 +88,29 @@ func TestAsManyAsThereAreWorkers(t *testing.T) {
 		must(t, e.Shutdown(background))
 		wantStats(t, e, workerpool.Stats{Submitted: 20 * workers, Run: 20 * workers})
 	})
+}
+
+// A task that comes in the moment in which the last worker is about to be idle is not forgotten.
+func TestNoTaskIsForgotten(t *testing.T) {
+	for _, k := range kinds {
+		for _, workers := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s/%d", k.name, workers), func(t *testing.T) {
+				e := k.make(&workerpool.Options{Workers: workers, Queue: 8, IdleTime: 10 * time.Microsecond})
+				rnd := rand.New(rand.NewPCG(1, uint64(workers)))
+				for range 5000 {
+					n := 1 + rnd.IntN(5)
+					var all sync.WaitGroup
+					all.Add(n)
+					for i := range n { // the last one of these has nobody after it to wake the worker
+						must(t, e.Submit(uint64(i), all.Done))
+						spin(rnd.IntN(2000))
+					}
+					all.Wait()
+				}
+				must(t, e.Close())
+			})
+		}
+	}
 }
 
 // elastic are the executors whose workers come and go.

@@ -51,10 +51,9 @@ func newPool(o *Options) *pool {
 }
 
 // fullLocked reports whether there is no room. Workers that are free, or may be started, are room as well: what has been accepted for
-// them is in the queue until they come for it.
-func (p *pool) fullLocked() bool {
-	return p.line.first != nil || p.tasks.n-p.o.Queue >= p.o.Workers-p.busy
-}
+// them is in the queue until they come for it. While somebody waits there is no room for others, because whoever makes room calls
+// letInLocked before mu is released.
+func (p *pool) fullLocked() bool { return p.tasks.n-p.o.Queue >= p.o.Workers-p.busy }
 
 // addLocked accepts a task.
 func (p *pool) addLocked(task func()) {
@@ -183,7 +182,7 @@ func await(mu *sync.Mutex, l *line, w *waiter, limit time.Duration, refused *uin
 
 // letInLocked moves tasks of those who wait into the queue while there is room.
 func (p *pool) letInLocked() {
-	for p.line.first != nil && p.tasks.n-p.o.Queue < p.o.Workers-p.busy {
+	for p.line.first != nil && !p.fullLocked() {
 		w := p.line.first
 		p.addLocked(w.task)
 		p.line.leave(w, nil)

@@ -71,16 +71,17 @@ const batchSize = 32
 type hand struct {
 	places *[batchSize]func() // made by the first fill
 	next   atomic.Int32       // may be beyond end
-	end    int32              // written under the lock, by the owner
+	end    atomic.Int32       // written under the lock
 }
 
-// take returns the owner's next task, or nil.
+// take returns the next task, or nil. Who is not the owner needs the lock.
 func (h *hand) take() func() {
-	if h.next.Load() >= h.end {
+	end := h.end.Load()
+	if h.next.Load() >= end {
 		return nil
 	}
 	i := h.next.Add(1) - 1
-	if i >= h.end {
+	if i >= end {
 		return nil
 	}
 	task := h.places[i]
@@ -88,8 +89,8 @@ func (h *hand) take() func() {
 	return task
 }
 
-// left returns how many tasks there are. It needs the lock.
-func (h *hand) left() int { return max(0, int(h.end-h.next.Load())) }
+// left returns how many tasks there are. Without the lock it is a hint only, while the hand is being filled or robbed.
+func (h *hand) left() int { return max(0, int(h.end.Load()-h.next.Load())) }
 
 // fill moves n tasks from the ring into the hand, which must be empty. It needs the lock.
 func (h *hand) fill(r *ring, n int) {
@@ -99,7 +100,7 @@ func (h *hand) fill(r *ring, n int) {
 	for i := range n {
 		h.places[i] = r.pop()
 	}
-	h.end = int32(n)
+	h.end.Store(int32(n))
 	h.next.Store(0)
 }
 
@@ -111,7 +112,7 @@ func (h *hand) rob(n int, to *hand) int {
 		return 0
 	}
 	first := h.next.Add(int32(n)) - int32(n)
-	n = max(0, min(n, int(h.end-first)))
+	n = max(0, min(n, int(h.end.Load()-first)))
 	if n > 0 && to != nil && to.places == nil {
 		to.places = new([batchSize]func())
 	}
@@ -122,7 +123,7 @@ func (h *hand) rob(n int, to *hand) int {
 		h.places[first+i] = nil
 	}
 	if to != nil {
-		to.end = int32(n)
+		to.end.Store(int32(n))
 		to.next.Store(0)
 	}
 	return n

@@ -9,8 +9,10 @@ import (
 
 // Each queue has a lock of its own, and idle workers are known by a number that is read without a lock. Who submits puts the task into a
 // queue and then looks whether a worker is idle; a worker says that it is idle and then looks into the queues. Both are atomic
-// operations in one order, so one of the two sees the other. Tasks stay in their queue until they are begun: with a queue for each
-// worker its lock is mostly free, and taking several would need a way to take them back.
+// operations in one order, so one of the two sees the other. While no worker is idle they take several tasks in hand; each hand has a
+// lock of its own, for filling and robbing it, and who wants to be idle looks into the hands as well as into the queues.
+//
+// Lock order: queue, then seat; the executor's own lock is taken with neither.
 
 // RoundRobin is a number of queues, each with a lock of its own. Tasks are dealt out to the queues in turn, and each worker serves the queues in
 // turn, passing over the empty ones, so that no task waits while a worker is idle. There is no order.
@@ -19,19 +21,22 @@ import (
 // processors and very short tasks; with few processors Shared is cheaper. A task that blocks keeps one worker and nothing else.
 type RoundRobin struct {
 	o      Options
+	batch  int // how many tasks a worker takes in hand at most; zero: none
 	queues []queue
+	seats  []seat
 	dealt  atomic.Uint64
 	free   atomic.Int64 // idle workers, and those not started yet
 	coming atomic.Bool  // a worker was called and has not looked into the queues yet
 	gone   chan struct{}
 
 	panicked atomic.Uint64
-	refused  atomic.Uint64 // by the executor as a whole
+	refused  atomic.Uint64
+	dropped  atomic.Uint64 // from hands; queues count their own
 
 	mu sync.Mutex
 	// Guarded by mu.
 	idle    []*seat // the last one to become idle is the first to be called
-	seats   []*seat // all that were started
+	started int     // workers, the first of seats
 	live    int     // those that have not ended
 	callers int
 	called  uint64 // tasks that callers ran, or are running
@@ -58,13 +63,25 @@ type seat struct {
 	wake chan struct{} // capacity 1
 	at   int           // the queue that is next
 	ran  atomic.Uint64 // tasks that have ended
+
+	mu   sync.Mutex
+	hand hand // filled and robbed under mu
+
+	_ [64]byte // seats do not share a cache line
 }
 
 // NewRoundRobin makes a RoundRobin. Options may be nil. Nothing runs until the first task comes.
 func NewRoundRobin(o *Options) *RoundRobin {
 	c := o.withDefaults(false)
 	c.Queue = max(1, c.Queue)
-	e := &RoundRobin{o: c, queues: make([]queue, c.Queues), gone: make(chan struct{})}
+	e := &RoundRobin{o: c, queues: make([]queue, c.Queues), seats: make([]seat, c.Workers), gone: make(chan struct{})}
+	for i := range e.seats {
+		s := &e.seats[i]
+		s.of, s.wake, s.at = e, make(chan struct{}, 1), i%c.Queues
+	}
+	if c.Policy != DropOldest {
+		e.batch = min(batchSize, min(c.Queue, batchSize*4*c.Workers)*c.Queues/(4*c.Workers))
+	}
 	e.free.Store(int64(c.Workers))
 	return e
 }
@@ -137,7 +154,8 @@ func (q *queue) add(tasks []func(), bound int) (n int, closed bool) {
 	return n, false
 }
 
-func (q *queue) fullLocked(bound int) bool { return q.line.first != nil || q.tasks.n >= bound }
+// fullLocked reports whether there is no room. While somebody waits there is none for others: take makes room, and fills it.
+func (q *queue) fullLocked(bound int) bool { return q.tasks.n >= bound }
 
 func (q *queue) addLocked(task func()) {
 	q.tasks.push(task)
@@ -197,34 +215,53 @@ func (e *RoundRobin) runHere(task func()) error {
 	return nil
 }
 
-// take takes the oldest task of the first queue, from the one whose turn it is, that has one.
+// take takes the task that is next in hand, or else the oldest of the first queue, from the one whose turn it is, that has one, or
+// else one that another worker has in hand.
 func (s *seat) take() func() {
+	if task := s.hand.take(); task != nil {
+		return task
+	}
 	e := s.of
-	for range e.queues {
+	var task func()
+	for i := 0; i < len(e.queues) && task == nil; i++ {
 		q := &e.queues[s.at]
 		s.at = (s.at + 1) % len(e.queues)
-		if q.n.Load() == 0 {
-			continue
-		}
-		if task := q.take(e.o.Queue); task != nil {
-			if e.free.Load() > 0 && e.waiting() {
-				e.call()
-			}
-			return task
+		if q.n.Load() > 0 {
+			task = q.take(s)
 		}
 	}
-	return nil
+	for i := 0; i < len(e.seats) && task == nil; i++ {
+		if other := &e.seats[i]; other.hand.left() > 0 {
+			other.mu.Lock()
+			task = other.hand.take()
+			other.mu.Unlock()
+		}
+	}
+	if task != nil && e.free.Load() > 0 && e.waiting() {
+		e.call()
+	}
+	return task
 }
 
-// take takes the oldest task, if there is one.
-func (q *queue) take(bound int) func() {
+// take takes the oldest task, if there is one. While no worker is free it gives s others in hand: not more than half of what there is,
+// for the sake of those who come next.
+func (q *queue) take(s *seat) func() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.tasks.n == 0 {
 		return nil
 	}
 	task := q.tasks.pop()
-	q.n.Add(-1)
+	n := 0
+	if s.of.free.Load() == 0 {
+		if n = min(s.of.batch, (q.tasks.n+1)/2); n > 0 {
+			s.mu.Lock()
+			s.hand.fill(&q.tasks, n)
+			s.mu.Unlock()
+		}
+	}
+	q.n.Add(int64(-1 - n)) // after the fill: who looks sees the tasks here or there
+	bound := s.of.o.Queue
 	for q.line.first != nil && q.tasks.n < bound {
 		w := q.line.first
 		q.addLocked(w.task)
@@ -233,10 +270,15 @@ func (q *queue) take(bound int) func() {
 	return task
 }
 
-// waiting reports whether there are tasks in a queue.
+// waiting reports whether there are tasks in a queue or in a hand.
 func (e *RoundRobin) waiting() bool {
 	for i := range e.queues {
 		if e.queues[i].n.Load() > 0 {
+			return true
+		}
+	}
+	for i := range e.seats {
+		if e.seats[i].hand.left() > 0 {
 			return true
 		}
 	}
@@ -258,9 +300,9 @@ func (e *RoundRobin) call() {
 		s.wake <- struct{}{}
 		return
 	}
-	if len(e.seats) < e.o.Workers && !e.ended {
-		s = &seat{of: e, wake: make(chan struct{}, 1), at: len(e.seats) % len(e.queues)}
-		e.seats = append(e.seats, s)
+	if e.started < len(e.seats) && !e.ended {
+		s = &e.seats[e.started]
+		e.started++
 		e.live++
 		e.free.Add(-1)
 		go s.work()
@@ -340,16 +382,19 @@ func (e *RoundRobin) Stats() Stats {
 	s.Workers = e.live
 	s.Submitted = e.called
 	s.Run = e.called - uint64(e.callers)
-	for _, w := range e.seats {
-		s.Run += w.ran.Load()
-	}
 	e.mu.Unlock()
-	s.Panicked, s.Refused = e.panicked.Load(), e.refused.Load()
+	for i := range e.seats {
+		s.Run += e.seats[i].ran.Load()
+	}
+	s.Panicked, s.Refused, s.Dropped = e.panicked.Load(), e.refused.Load(), e.dropped.Load()
 	for i := range e.queues {
 		q := &e.queues[i]
 		q.mu.Lock()
 		s.add(Stats{Submitted: q.submitted, Dropped: q.dropped, Queued: q.tasks.n})
 		q.mu.Unlock()
+	}
+	for i := range e.seats {
+		s.Queued += e.seats[i].hand.left()
 	}
 	s.Running = int(s.Submitted - s.Run - s.Dropped - uint64(s.Queued))
 	return s
@@ -377,6 +422,13 @@ func (e *RoundRobin) stop(drop bool) {
 			q.dropped += uint64(n)
 		}
 		q.mu.Unlock()
+	}
+	for i := range e.seats {
+		if s := &e.seats[i]; drop {
+			s.mu.Lock()
+			e.dropped.Add(uint64(s.hand.rob(batchSize, nil)))
+			s.mu.Unlock()
+		}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -4,7 +4,7 @@ package workerpool
 
 // fullLocked reports whether there is no room for another task of s, which may be nil.
 func (sh *shard) fullLocked(s *strand) bool {
-	return sh.queued >= sh.bound || s != nil && (s.tasks.n >= sh.of.o.Queue || s.waiting > 0)
+	return sh.queued >= sh.bound || s != nil && s.tasks.n >= sh.of.o.Queue
 }
 
 // strandLocked returns the strand of a key, perhaps a new one.
