@@ -54,7 +54,7 @@ func (p *Pool) end(gently bool) {
 	for sl := range p.leaving {
 		shut(sl)
 	}
-	p.refreshLocked()
+	p.changedLocked()
 	p.mu.Unlock()
 	for _, abort := range aborts {
 		abort()

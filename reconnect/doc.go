@@ -13,17 +13,19 @@
 //
 // Each of the N places is a slot. It has at most one session at a time, and goes these ways, which [Options].State is told of:
 //
-//	           ┌─────────── BackingOff ◄──────────┐
-//	           ▼                 ▲                 │ the session ended
-//	start ► Connecting ──────────┤                 │
-//	           │   failed        │                 │
-//	           ├─────────────────┼──────────────► Open ──► Draining
-//	           │ dialed, Open returned, resumed    │           │
-//	           ▼                 ▼                 ▼           ▼
-//	        Closed or Failed   Closed or Failed  Closed      Closed
+//	             ┌───────────────────────────────────────────────────────────┐
+//	             ▼                                                           │
+//	start ─► Connecting ──► Open ──► BackingOff ─── a random time later ─────┘
+//	             │            │          ▲
+//	             └── failed ──┼──────────┘
+//	                          └──► Draining, until nobody needs the session
 //
-// Failed is a slot that has given up, after MaxAttempts. Closed is one that the pool ended: by [Pool.Close], [Pool.Shutdown], or
-// [Pool.SetAddresses] without its address.
+// From everywhere it may go to Closed, when the pool ends it: [Pool.Close], [Pool.Shutdown], or [Pool.SetAddresses] without its address;
+// and instead of backing off to Failed, when it gives up after Options.MaxAttempts, or because the client is closed. These two
+// are the last.
+//
+// A slot dials again when its session has quite ended and Close of its handler has returned. So it notices what the session
+// notices, and no more: silence is an end only with an IdleTimeout, or a Tick that asks.
 //
 // There is no goroutine that watches over all this. While sessions are open the pool has none at all: the dying session's own work
 // arranges what comes next, a timer lets the time pass, and a goroutine exists only while something is dialed and resumed, or says
@@ -40,7 +42,8 @@
 //
 // Options.Resume runs when a session is open and before anybody is given it: the place to log in, to subscribe again, to send again what
 // was not acknowledged. It runs on the goroutine that dialed, not on the session's turn. So it may wait for answers: meanwhile
-// the session's handler is called with messages as ever, or, for a handler that says Pull, Resume may call Receive itself.
+// the session's handler is called with messages as ever, or, for a handler that says Pull, Resume may call Receive itself. Afterwards the
+// session may be picked, and then State is told.
 //
 // A session whose messages are received notices that its peer has left only while somebody receives: after Resume somebody has to go
 // on, for example a goroutine that is started when State is told Open.

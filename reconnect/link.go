@@ -179,7 +179,7 @@ func (l *link) noteEnd(info *session.CloseInfo) {
 	if l.timer != nil && l.timer.Stop() {
 		p.lessLocked()
 	}
-	p.refreshLocked()
+	p.changedLocked()
 	reason := l.reason
 	p.mu.Unlock()
 	l.cancel(reason)

@@ -20,8 +20,9 @@ const (
 	// ByKey gives the same key the same slot, by rendezvous hashing (Thaler and Ravishankar, "Using Name-Based Mappings to Increase Hit
 	// Rates", 1998): each slot has a weight for each key, and the heaviest that is open is it. So when a session is lost its keys
 	// alone go elsewhere, each to its next best, and come back with it: who needs the messages of a key in order has to wait for
-	// answers before it sends on. Slots are known by address and number at that address, so that pools with the same
-	// addresses and Sessions agree, also those of other processes. Peers who choose keys can choose the session.
+	// answers before it sends on. A slot is known by the address that it was made for and its number there. So pools that are made
+	// with the same addresses, of which there are as many as Sessions or a fraction of it, agree, also those of other processes.
+	// Peers who choose keys can choose the session. Choosing takes a time that grows with the number of sessions.
 	ByKey
 )
 
@@ -61,7 +62,7 @@ func (v *view) choose(policy Policy, key uint64, start int, dead []bool) int {
 
 // pick returns the link of an open session.
 func (p *Pool) pick(key string) (*link, error) {
-	v := p.view.Load()
+	v := p.current()
 	if len(v.links) > 0 {
 		hash := uint64(0)
 		if p.o.Pick == ByKey {
@@ -179,6 +180,14 @@ func (e *Lease) Release() {
 		p.mu.Unlock()
 	}
 }
+
+// place is one of the sessions at an address: the nth.
+type place struct {
+	address string
+	nth     int
+}
+
+func (at place) hash() uint64 { return mix(hashOf(at.address) + uint64(at.nth)) } //nolint:gosec // not negative
 
 // hashOf is FNV-1a of 64 bits (Fowler, Noll, Vo), which is the same in every process.
 func hashOf(s string) uint64 {

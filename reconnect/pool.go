@@ -21,7 +21,7 @@ type Pool struct {
 	o      Options
 	done   chan struct{} // closed when the pool is closed and nothing of it is left
 
-	view    atomic.Pointer[view] // replaced under mu
+	view    atomic.Pointer[view] // replaced under mu; nil when something has changed since
 	turns   atomic.Uint64        // for picking in turn
 	pending atomic.Int64         // leases
 
@@ -53,7 +53,6 @@ func New(client *session.Client, o *Options) (*Pool, error) {
 		return nil, err
 	}
 	p.addresses = p.o.Addresses
-	p.view.Store(new(view))
 	return p, nil
 }
 
@@ -121,10 +120,14 @@ func (p *Pool) spreadLocked() (aborts []func()) {
 		_ = sl.shutLocked(ErrRetired, true)
 	}
 	p.slots = stay
-	for _, address := range dials {
-		p.addLocked(address)
+	taken, nth := make(map[place]bool, len(stay)), make(map[string]int, len(wanted))
+	for _, sl := range stay {
+		taken[sl.home] = true
 	}
-	p.refreshLocked()
+	for _, address := range dials {
+		nth[address] = p.addLocked(address, nth[address], taken)
+	}
+	p.changedLocked()
 	return p.crowdLocked(n)
 }
 
@@ -145,13 +148,13 @@ func (p *Pool) crowdLocked(n int) (aborts []func()) {
 	return aborts
 }
 
-// addLocked makes a slot and starts it.
-func (p *Pool) addLocked(address string) {
-	sl := &slot{p: p, id: p.made, home: address, address: address}
-	for slices.ContainsFunc(p.slots, func(o *slot) bool { return o.home == address && o.nth == sl.nth }) {
-		sl.nth++
+// addLocked makes a slot and starts it. Its number at the address is the first from nth on that is free; the next one is returned.
+func (p *Pool) addLocked(address string, nth int, taken map[place]bool) int {
+	for taken[place{address, nth}] {
+		nth++
 	}
-	sl.hash = mix(hashOf(address) + uint64(sl.nth)) //nolint:gosec // not negative
+	at := place{address, nth}
+	sl := &slot{p: p, id: p.made, home: at, hash: at.hash(), address: address}
 	sl.back = backoff{base: p.o.Base, most: p.o.Cap}
 	p.made++
 	p.live++
@@ -159,22 +162,38 @@ func (p *Pool) addLocked(address string) {
 	if sl.sayLocked(Event{State: Connecting}) {
 		go sl.tell()
 	}
+	return nth + 1
 }
 
-// refreshLocked is called after each change: it makes what is picked from anew if that is not the same, and wakes who waits.
-func (p *Pool) refreshLocked() {
-	old := p.view.Load().links
-	fresh := make([]*link, 0, len(p.slots))
-	for _, sl := range p.slots {
-		if sl.turn == turnSession && sl.closing == nil && !sl.link.over {
-			fresh = append(fresh, sl.link)
-		}
-	}
-	if !slices.Equal(old, fresh) {
-		p.view.Store(&view{links: fresh})
-	}
+// changedLocked is called after each change: what is picked from is made anew when somebody asks, and who waits looks again.
+func (p *Pool) changedLocked() {
+	p.view.Store(nil)
 	close(p.changed)
 	p.changed = make(chan struct{})
+}
+
+// current returns what is picked from.
+func (p *Pool) current() *view {
+	if v := p.view.Load(); v != nil {
+		return v
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.currentLocked()
+}
+
+func (p *Pool) currentLocked() *view {
+	if v := p.view.Load(); v != nil {
+		return v
+	}
+	v := new(view)
+	for _, sl := range p.slots {
+		if sl.turn == turnSession && sl.closing == nil && !sl.link.over {
+			v.links = append(v.links, sl.link)
+		}
+	}
+	p.view.Store(v)
+	return v
 }
 
 // lessLocked is called when something of the pool has ended.
@@ -219,7 +238,7 @@ func (p *Pool) Wait(ctx context.Context, n int) error {
 		if n <= 0 || n > len(p.slots) {
 			want = len(p.slots)
 		}
-		changed, open := p.changed, len(p.view.Load().links)
+		changed, open := p.changed, len(p.currentLocked().links)
 		var err error
 		switch {
 		case p.closed:
@@ -259,7 +278,7 @@ func (p *Pool) gaveUpLocked() error {
 // Sessions visits the sessions that are open when it begins, by slot. A session may end while it is being visited.
 func (p *Pool) Sessions() iter.Seq[*session.Session] {
 	return func(yield func(*session.Session) bool) {
-		for _, l := range p.view.Load().links {
+		for _, l := range p.current().links {
 			if !yield(l.s) {
 				return
 			}
@@ -268,7 +287,7 @@ func (p *Pool) Sessions() iter.Seq[*session.Session] {
 }
 
 // Len returns the number of sessions that may be picked now.
-func (p *Pool) Len() int { return len(p.view.Load().links) }
+func (p *Pool) Len() int { return len(p.current().links) }
 
 // Stats returns the pool's counters, and its slots by state at one instant. It may be called after Close.
 func (p *Pool) Stats() Stats {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"testing"
@@ -20,9 +19,10 @@ import (
 
 // trouble is one thing that happens, and how long it is until the next.
 type trouble struct {
-	What    string
-	Address string
-	Wait    time.Duration
+	What      string
+	Address   string
+	Addresses []string
+	Wait      time.Duration
 }
 
 var troubles = []string{
@@ -33,11 +33,13 @@ var troubles = []string{
 
 // script draws what happens.
 func script(t *rapid.T) []trouble {
+	address := rapid.SampledFrom([]string{"a", "b", "c"})
 	one := rapid.Custom(func(t *rapid.T) trouble {
 		return trouble{
-			What:    rapid.SampledFrom(troubles).Draw(t, "what"),
-			Address: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "address"),
-			Wait:    time.Duration(rapid.SampledFrom([]int{0, 0, 1, 50, 300, 1000, 3000, 20_000}).Draw(t, "wait")) * time.Millisecond,
+			What:      rapid.SampledFrom(troubles).Draw(t, "what"),
+			Address:   address.Draw(t, "address"),
+			Addresses: rapid.SliceOfNDistinct(address, 1, 3, rapid.ID).Draw(t, "addresses"),
+			Wait:      time.Duration(rapid.SampledFrom([]int{0, 0, 1, 50, 300, 1000, 3000, 20_000}).Draw(t, "wait")) * time.Millisecond,
 		}
 	})
 	return rapid.SliceOfN(one, 5, 40).Draw(t, "script")
@@ -83,7 +85,6 @@ func play(t *testing.T, o reconnect.Options, script []trouble, closeAt int, gent
 	w.client = session.NewClient(codec.Line{}, nil, &session.Options{Engine: session.EngineGoroutine, Linger: time.Second})
 	o.Dial, o.State, o.Resume, o.Attach = w.farm.dial, w.rec.state, g.resumed, g.attach
 	w.rec.also = g.misbehave
-	o.Jitter = func(most time.Duration) time.Duration { return rand.N(most + 1) } //nolint:gosec // as good as any
 	pool, err := reconnect.New(w.client, &o)
 	if err != nil {
 		return err
@@ -189,10 +190,8 @@ func (g *stage) happens(what trouble) {
 	case "stall", "go on":
 		g.farm.setStall(what.What == "stall")
 	case "addresses":
-		all := []string{"a", "b", "c"}
-		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		g.spread = true
-		if err := g.pool.SetAddresses(all[:1+rand.IntN(3)]); err != nil && !errors.Is(err, reconnect.ErrClosed) { //nolint:gosec // as good as any
+		if err := g.pool.SetAddresses(what.Addresses); err != nil && !errors.Is(err, reconnect.ErrClosed) {
 			g.rec.fault("addresses: %v", err)
 		}
 	case "cut mine", "end mine", "acquire", "pick":

@@ -30,9 +30,8 @@ type slot struct {
 	// Set when made.
 	p    *Pool
 	id   int
-	home string // the address that it was made for
-	nth  int    // its number among the slots made for it
-	hash uint64 // of both
+	home place  // what it was made for, whatever address it is at now
+	hash uint64 // of home
 
 	// Guarded by the pool's mutex.
 	address string
@@ -68,7 +67,7 @@ func (sl *slot) sayLocked(ev Event) bool {
 		sl.turn = turnNobody
 	}
 	sl.queue = append(sl.queue, ev)
-	sl.p.refreshLocked()
+	sl.p.changedLocked()
 	if sl.telling {
 		return false
 	}

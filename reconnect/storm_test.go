@@ -212,14 +212,14 @@ func (w *storm) round(ctx context.Context, d *depot, n int) *depot {
 	var hit int
 	switch n % 5 {
 	case 0:
-		hit = w.proxy.some(2, (*pair).reset)
+		hit = w.proxy.some(5, (*pair).reset)
 	case 1:
-		hit = w.proxy.some(2, func(x *pair) { _ = x.client.CloseWrite() }) // the server seems to have left
+		hit = w.proxy.some(5, func(x *pair) { _ = x.client.CloseWrite() }) // the server seems to have left
 	case 2:
-		hit = w.proxy.some(2, func(x *pair) { _ = x.server.CloseWrite() }) // the client seems to have left
+		hit = w.proxy.some(5, func(x *pair) { _ = x.server.CloseWrite() }) // the client seems to have left
 	case 3:
 		w.proxy.stall(true)
-		hit = w.proxy.some(3, (*pair).reset)
+		hit = w.proxy.some(5, (*pair).reset)
 	case 4:
 		w.proxy.slow(5 * time.Millisecond)
 	}
