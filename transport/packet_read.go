@@ -10,8 +10,8 @@ import (
 // list is that of icmp_err_convert in Linux's net/ipv4/icmp.c and of icmpv6_err_convert, and what Windows has instead. Anything else
 // (no memory, a descriptor that is no socket) would come again and is returned.
 
-// ReadBatch waits for a datagram and then takes those that are there, at most len(ps) and never more than 1024, into ps, which see
-// for how. It returns how many: at least one, unless there is an error or ps is empty. Elsewhere than on Linux it is always one.
+// ReadBatch waits for a datagram and then takes those that are there, at most len(ps) and never more than 1024, into ps, as
+// [Packet] describes. It returns how many: at least one, unless there is an error or ps is empty. Elsewhere than on Linux it is always one.
 // It allocates nothing once it has run with as many.
 //
 // Errors that concern datagrams sent before are counted and passed over, or returned as a *[PacketError] if PacketOptions.PeerErrors
