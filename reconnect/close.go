@@ -8,8 +8,8 @@ import (
 )
 
 // Close ends all sessions of the pool at once, with [ErrClosed], and whatever is being dialed or waited for. It returns when they have
-// ended and no function of the options or of a handler is running any more; called from one of those it does not wait. The client is left
-// alone. It always returns nil, also when called again.
+// ended and no function of the options or of a handler is running any more, however long that takes; called from one of those, of
+// whichever pool, it does not wait. The client is left alone. It always returns nil, also when called again.
 func (p *Pool) Close() error {
 	p.end(false)
 	if !inCallback() {

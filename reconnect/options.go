@@ -43,7 +43,8 @@ type Options struct {
 	// client's own handler is not used. It must not be changed afterwards. See [Pool.SetHandler] for a handler that is replaced.
 	Handler *session.Handler
 	// Attach says how the session that is about to be dialed differs from the others; nil, and a nil result, is not at all. It
-	// runs on the goroutine that dials, for several slots at a time.
+	// runs on the goroutine that dials, for several slots at a time. Slots have the numbers from 0 on; those that SetAddresses makes
+	// have new ones.
 	Attach func(slot int, address string) *session.Attach
 	// Dial makes a connection, instead of the client: through a proxy, over SSH, in memory. The client's options for TLS are not
 	// used then. It has to return soon after ctx is done, because Close waits for it, and owns nothing of the connection after that.

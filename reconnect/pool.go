@@ -213,7 +213,7 @@ func (p *Pool) overLocked() {
 // jitter calls then with a time up to most, also when Jitter of the options panics or ends the goroutine.
 func (p *Pool) jitter(most time.Duration, then func(time.Duration)) {
 	if p.o.Jitter == nil {
-		then(rand.N(most + 1)) //nolint:gosec // it spreads load, and keeps no secret
+		then(time.Duration(rand.Uint64N(uint64(most) + 1))) //nolint:gosec // not negative, and no secret
 		return
 	}
 	d, returned := most, false

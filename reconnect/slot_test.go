@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"runtime"
 	"slices"
@@ -131,6 +132,20 @@ func TestBacksOff(t *testing.T) {
 		off = w.rec.await(w.T, seen+2, is(reconnect.BackingOff))[seen:]
 		if want := seconds(1, 2); !slices.Equal(delays(off), want) || off[0].Attempt != 0 || off[1].Attempt != 1 {
 			t.Errorf("delays %v, attempts %d and %d", delays(off), off[0].Attempt, off[1].Attempt)
+		}
+	})
+}
+
+// The longest of all waits is one like others, and without Jitter all are within their bounds.
+func TestWaitsLong(t *testing.T) {
+	inWorld(t, func(_ *world, o *reconnect.Options) {
+		o.Addresses, o.Sessions, o.Base, o.Cap, o.Jitter = []string{"x"}, 100, math.MaxInt64, math.MaxInt64, nil
+	}, func(w *world) {
+		w.pool.Start()
+		for _, d := range delays(w.rec.await(w.T, 100, is(reconnect.BackingOff))) {
+			if d < 0 {
+				t.Errorf("a wait of %v", d)
+			}
 		}
 	})
 }
