@@ -21,7 +21,7 @@ const (
 // largerPackages may have more lines, each for a reason.
 var largerPackages = map[string]int{
 	// Two engines behind one seam. What would leave next are the loops.
-	"session": 5500,
+	"session": 5750,
 }
 
 // Files, functions and packages stay small enough to be read.

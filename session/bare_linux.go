@@ -29,6 +29,7 @@ type seat struct {
 	away    bool     // somebody else than the driver has the turn
 	inline  bool     // the driver has the turn
 	owed    bool     // Tick is to be called in the next turn
+	errand  turn     // what the executor is to do
 	deaf    bool     // nothing will be read any more
 	more    bool     // owned by who has the turn: there may be more to read than was read
 	slow    bool     // turns are given to goroutines
@@ -191,7 +192,7 @@ func (s *Session) watchForLocked() {
 
 // slowLocked reports whether turns are given to goroutines.
 func (s *Session) slowLocked() bool {
-	return s.seat.slow || s.pull != nil || s.seat.loop.srv.loops.slow(s.seat.loop.now.Load())
+	return s.seat.slow || s.pull != nil || s.errand != nil || s.seat.loop.srv.loops.slow(s.seat.loop.now.Load())
 }
 
 // serve does what the driver has found for a session.
@@ -210,6 +211,9 @@ func (d *driver) serve(s *Session, what uint32) {
 	if s.pen == penDraining && (what&(epoll.Out|epoll.Err|epoll.Hup) != 0 || s.phase.Load() == phaseClosed) {
 		s.flushLocked()
 	}
+	if s.seat.away && s.phase.Load() == phaseClosed && s.retractLocked() {
+		s.seat.away = false
+	}
 	if s.seat.away {
 		s.watchForLocked()
 		s.mu.Unlock()
@@ -224,15 +228,30 @@ func (d *driver) serve(s *Session, what uint32) {
 		if s.slowLocked() {
 			s.seat.away = true
 			s.watchForLocked()
-			s.mu.Unlock()
-			s.srv.shard(s).moved.Add(1)
-			s.srv.loops.crew.give(away{s, t})
+			s.giveAwayLocked(t)
 			return
 		}
 		d.giveLocked(s, t)
 	}
 	s.turnedLocked()
 }
+
+// giveAwayLocked has the executor, or else the crew, take a turn of s, which is away. It releases mu.
+func (s *Session) giveAwayLocked(t turn) {
+	outside := s.outsideLocked()
+	if outside {
+		s.seat.errand, s.errand.owed = t, true
+	}
+	s.mu.Unlock()
+	s.srv.shard(s).moved.Add(1)
+	if outside {
+		s.srv.hire(s)
+	} else {
+		s.srv.loops.crew.give(away{s, t})
+	}
+}
+
+func (b *bare) execute() { b.session().turnAway(b.seat.errand) }
 
 // giveLocked gives s a turn, with the driver's buffers. It lets go of the mutex meanwhile.
 func (d *driver) giveLocked(s *Session, t turn) {

@@ -44,6 +44,9 @@ type carrier interface {
 	// whether that one has lost its loop.
 	yieldLocked() bool
 
+	// execute does what the session's errand says.
+	execute()
+
 	// net returns the connection; nil when there is none any more.
 	net() net.Conn
 	remote() net.Addr

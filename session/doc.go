@@ -84,6 +84,11 @@
 // here, which costs what has arrived of it. Codecs never make the session allocate what a peer merely declares. When the peer has
 // been silent for ten to twenty seconds another goroutine takes the place of one that has handled something, with a small stack.
 //
+// # Executors
+//
+// Options.Executor, one of package workerpool for example, bounds how many handlers run at a time, for all sessions of one server or of
+// several. All turns are its then, on both engines. A session without room in it is not read, so that the peer feels it.
+//
 // # Watching
 //
 // [Server.Stats] counts; an [Observer] is told whose events they were, and why. Options.Logger hears of panics and of trouble with

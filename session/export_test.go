@@ -224,3 +224,15 @@ func Took(s *Session) (bytes, drops int) {
 	c := s.srv.shard(s)
 	return int(c.bytesOut.Load()), int(c.drops.Load())
 }
+
+// Owed returns how many sessions wait for their executor.
+func Owed(srv *Server) (n int) {
+	for s := range srv.Sessions() {
+		s.mu.Lock()
+		if s.errand.owed {
+			n++
+		}
+		s.mu.Unlock()
+	}
+	return n
+}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-push/sluice/codec"
 	"github.com/sluice-push/sluice/session"
+	"github.com/sluice-push/sluice/workerpool"
 )
 
 // errOurs is what all causes of these tests are.
@@ -31,7 +32,8 @@ type trial struct {
 	faults atomic.Int32
 
 	o     session.Options
-	fixed int // the size of frames when they may be dropped
+	ex    session.Executor // for some
+	fixed int              // the size of frames when they may be dropped
 	srv   *session.Server
 
 	mu  sync.Mutex
@@ -73,6 +75,7 @@ func (tr *trial) options(engine session.Engine) {
 		HandshakeTimeout: choose(rnd, -1, 20*ms, time.Second),
 		Linger:           choose(rnd, 1*ms, 20*ms, -1),
 		MaxSessions:      choose(rnd, 0, 0, 10),
+		Executor:         choose[session.Executor](rnd, nil, nil, tr.ex),
 		TickInterval:     choose(rnd, 0, 2*ms, 10*ms),
 	}
 	tr.fixed = choose(rnd, 20, 3000, 20_000, 100_000)
@@ -285,6 +288,9 @@ func (tr *trial) disturb(stop <-chan struct{}) {
 
 // run is one trial.
 func (tr *trial) run(kind transport) {
+	ex := workerpool.NewShared(&workerpool.Options{Workers: 2, Queue: 1})
+	defer ex.Close() //nolint:errcheck // it has nothing left to do
+	tr.ex = ex
 	tr.options(kind.engine)
 	tr.srv = session.NewServer(codec.Length{Max: 1 << 20}, tr.handler(), &tr.o)
 	session.SetFreshAfter(tr.srv, choose(tr.draw(), time.Microsecond, time.Millisecond, time.Hour))

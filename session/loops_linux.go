@@ -245,7 +245,14 @@ func (s *Session) turnAway(t turn) {
 		}
 	}()
 	if t.greet {
-		t.open = s.seat.tls.greet()
+		t.greet, t.open = false, s.seat.tls.greet()
+		s.mu.Lock()
+		if t.open && s.outsideLocked() && s.phase.Load() != phaseClosed {
+			done = true
+			s.giveAwayLocked(t)
+			return
+		}
+		s.mu.Unlock()
 		began = s.srv.clock()
 	}
 	s.cork()

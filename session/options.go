@@ -106,6 +106,13 @@ type Options struct {
 	// Engine is what runs the sessions.
 	Engine Engine
 
+	// Executor runs Open, Message and Tick of all sessions, but of those whose messages are received, if it is not nil: so many at a
+	// time as it wants to. Functions of one session still run one after the other, in whatever order the executor keeps. While it has no
+	// room sessions are not read, so that peers feel it; nothing is dropped. It is shared as its owner likes, and must not be closed
+	// before the server is; a session whose turn it dropped is not read any more, and ends when it is closed.
+	// Without one, functions run on event loops, or on the goroutines of sessions: see the package comment.
+	Executor Executor
+
 	// MaxSessions bounds the sessions of the server, MaxSessionsPerAddress those from one IP address (for IPv6: from one /64).
 	// A connection beyond is closed at once and counted as refused. Zero means no bound.
 	MaxSessions           int

@@ -56,7 +56,7 @@ func sooner(a, b int64) int64 {
 // lateLocked is called when a time has come that dueLocked told. Bytes that arrive do not move it, so it may be that the peer was
 // not silent after all. It reports whether Tick is to be called.
 func (s *Session) lateLocked() (tick bool) {
-	if s.pull != nil && s.pull.waits.Load() { // it is not the peer who is silent
+	if s.pull != nil && s.pull.waits.Load() || s.errand != nil && s.errand.owed { // it is not the peer who is silent
 		s.forgiveLocked()
 	}
 	now, o := s.srv.clock(), s.o

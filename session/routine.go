@@ -50,6 +50,9 @@ func (r *routine) abortLocked() {
 }
 
 func (r *routine) changedLocked() {
+	if s := r.session(); s.phase.Load() == phaseClosed && s.retractLocked() {
+		s.errand.done <- false
+	}
 	if r.drained != nil {
 		close(r.drained)
 		r.drained = nil
@@ -57,6 +60,12 @@ func (r *routine) changedLocked() {
 }
 
 func (r *routine) yieldLocked() bool { return false }
+
+func (r *routine) execute() {
+	goOn := false
+	defer func() { r.errand.done <- goOn }() // also when a handler ends the goroutine
+	goOn = r.session().do(r.errand.part, r.errand.n)
+}
 
 func (r *routine) net() net.Conn    { return r.conn }
 func (r *routine) remote() net.Addr { return r.conn.RemoteAddr() }
@@ -70,7 +79,7 @@ func (s *Session) run(first bool) {
 			s.finish()
 		}
 	}()
-	goOn := !first || s.greet() && s.open() && (len(s.in.Unread()) == 0 || s.receiveFirst())
+	goOn := !first || s.greet() && s.begin()
 	for goOn && s.phase.Load() != phaseClosed {
 		err := s.io.each(s)
 		switch {
@@ -99,11 +108,17 @@ func (s *Session) got(n int) bool {
 	if s.o.IdleTimeout > 0 {
 		s.lastRead.Store(s.srv.clock())
 	}
-	s.cork()
-	goOn := s.receive(n)
-	s.uncork(true)
-	if !goOn {
-		return false
+	if s.errand != nil {
+		if !s.delegate(partRead, n) {
+			return false
+		}
+	} else {
+		s.cork()
+		goOn := s.receive(n)
+		s.uncork(true)
+		if !goOn {
+			return false
+		}
 	}
 	if s.streak++; s.in.Rested {
 		s.streak, s.in.Rested = 0, false
@@ -121,12 +136,12 @@ func (s *Session) got(n int) bool {
 // has more to say would otherwise keep the processor until it is preempted.
 const yieldAfter = 16
 
-// receiveFirst handles what came with the connection.
-func (s *Session) receiveFirst() bool {
-	s.cork()
-	goOn := s.receive(0)
-	s.uncork(false)
-	return goOn
+// begin opens the session and handles what came with the connection. It reports whether to go on reading.
+func (s *Session) begin() bool {
+	if s.errand != nil {
+		return s.delegate(partOpen, 0) && (len(s.in.Unread()) == 0 || s.delegate(partFirst, 0))
+	}
+	return s.open() && (len(s.in.Unread()) == 0 || s.do(partFirst, 0))
 }
 
 // freshAfter is how long the peer has to be silent, at least, until the session's goroutine is relieved by another. A stack that has
@@ -197,7 +212,10 @@ func (s *Session) readFailed(err error) bool {
 	s.weariedLocked()
 	s.armLocked()
 	s.mu.Unlock()
-	if tick {
+	switch {
+	case tick && s.errand != nil:
+		return s.delegate(partTick, 0)
+	case tick:
 		s.tick()
 	}
 	return s.phase.Load() != phaseClosed

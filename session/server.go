@@ -31,6 +31,7 @@ type Server struct {
 	counters [counterShards]counters
 	watch    watch
 	loops    loops
+	hiring   hiring
 	closing  chan struct{}  // closed by Close and Shutdown
 	arrivals sync.WaitGroup // what is in arriving; added to under mu while the server is not closed
 
@@ -61,7 +62,7 @@ func NewServer(codec Codec, h *Handler, o *Options) *Server {
 		listeners: make(map[net.Listener]struct{}), arriving: make(map[*arrival]struct{}), addresses: make(map[netip.Addr]int),
 		shut: ErrServerClosed, freshAfter: int64(freshAfter),
 	}
-	srv.watch.stop, srv.watch.loops = make(chan struct{}), &srv.loops
+	srv.watch.stop, srv.watch.srv = make(chan struct{}), srv
 	if srv.o.Observer != nil {
 		srv.observer = *srv.o.Observer
 	}

@@ -22,11 +22,12 @@ type Session struct {
 	srv *Server
 	c   carrier
 	// Written by who has the turn, under mu.
-	h     *Handler
-	o     *settings
-	codec Codec
-	pull  *pull         // or nil
-	phase atomic.Uint32 // written under mu by anybody
+	h      *Handler
+	o      *settings
+	codec  Codec
+	pull   *pull         // or nil
+	errand *errand       // with an executor; set when made
+	phase  atomic.Uint32 // written under mu by anybody
 
 	// Guarded by mu. The write path: see write.go.
 	pen       pen
@@ -113,6 +114,9 @@ func newSession(srv *Server, at *Attach) *Session {
 		}
 	}
 	s.SetCodec(codec)
+	if srv.o.Executor != nil {
+		s.errand = &errand{task: s.execute, done: make(chan bool, 1)}
+	}
 	if s.h.Pull {
 		s.pullLocked()
 	}

@@ -20,7 +20,7 @@ type watch struct {
 	running atomic.Bool
 	stop    chan struct{} // closed when no session is left and none will come
 	wg      sync.WaitGroup
-	loops   *loops
+	srv     *Server
 }
 
 // enter puts s into a free slot and returns its number, or −1.
@@ -56,10 +56,10 @@ func (w *watch) run() {
 		if idle < watchIdle {
 			continue
 		}
-		w.loops.quiet()
+		w.srv.loops.quiet()
 		// A session that enters now either sees that nobody is running, or is seen.
 		w.running.Store(false)
-		if !w.any() && !w.loops.busy() || !w.running.CompareAndSwap(false, true) {
+		if !w.any() && !w.srv.loops.busy() && !w.srv.hiring.waiting() || !w.running.CompareAndSwap(false, true) {
 			return
 		}
 	}
@@ -77,7 +77,8 @@ func (w *watch) stopped() bool {
 
 // look visits the sessions in the slots and reports whether there was one.
 func (w *watch) look() (seen bool) {
-	seen = w.loops.look()
+	seen = w.srv.loops.look()
+	seen = w.srv.hiring.look(w.srv) || seen
 	for i := range w.slots {
 		if s := w.slots[i].Load(); s != nil {
 			seen = true
