@@ -30,11 +30,12 @@
 //
 // Two goroutines submit tasks of a thousand keys, four workers run them. Saturated is the processor time of a task beyond that of a
 // function call, when there is always a next one, in ns: of tasks that do nothing and that compute for 0.5 µs, on one processor
-// and on two, where the locks and the memory are fought for; and of those that do nothing, on one, when SubmitBatch hands over 32.
-// Paced is the time from Submit to the begin of a task when all workers sleep, in µs.
+// and on two, where the locks and the memory are fought for. Of 32 is the time on the wall for each task that does nothing, in ns, when
+// one goroutine hands over 32 at a time by SubmitBatch. Paced is the time from Submit to the begin of a task when all workers sleep,
+// in µs.
 //
 //	                       empty         0.5 µs        of 32  paced
-//	processors             one    two    one    two    one    p50  p99
+//	processors             one    two    one    two           p50  p99
 //	function call            0      0      0      0           0.5    1
 //	go statement          1800   2100   2000   2500           5.4   29
 //	one channel             99    300     97    480           3.3   20
@@ -45,8 +46,9 @@
 //	Elastic                 88    380     72    330     64    5.0   22
 //	Strand                 190   1000    200    810     92    7.2   42
 //
-// Medians of two to eleven runs on a cloud machine (Intel Xeon, two processors, Go 1.26), sorted by how many of its processors other programs
-// had left. Runs differ by a third, so figures that are closer are equal; the benchmarks of the package measure them anew.
+// Medians of short runs on a cloud machine (Intel Xeon, two processors, Go 1.26) on which other programs ran: the first four columns of two
+// to eleven runs, told apart by how many processors were left to them, the others of five, whatever was left. Runs differ by a third and
+// more, so figures that are closer are equal; the benchmarks of the package measure them anew.
 //
 // Only the go statement allocates for each task. A Strand allocates when a key comes, if none has left lately, and for keys that
 // have very many tasks at a time: in this measurement 20 bytes a task.
