@@ -5,6 +5,20 @@
 //	[Timers]     After, AfterFunc, NewTimer, NewTicker and Tick of package time, over one wheel; safe for any goroutine
 //	[FakeClock]  a clock for tests that moves when told
 //
+// Where package time is used, Timers take its place; they are made once, and shared:
+//
+//	timers := timingwheel.New(nil)
+//	defer timers.Close()
+//	select {
+//	case answer := <-answers:
+//		…
+//	case <-timers.After(5 * time.Second):
+//		…
+//	}
+//
+// For few timers package time is right. These are for very many, of which most are moved or stopped before they fire: time-outs of
+// connections and of requests.
+//
 // # Coarse, but never early
 //
 // Time is cut into ticks. A timer fires on the first tick at or after its instant, hence never early and at most one tick later

@@ -82,3 +82,22 @@ func ExampleFakeClock() {
 	// sent early: false
 	// sent: 01:00:00
 }
+
+// A ticker drops ticks for who is slow, and ends when it is stopped.
+func ExampleTimers_NewTicker() {
+	clock := timingwheel.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	timers := timingwheel.New(&timingwheel.Options{Tick: time.Second, Clock: clock})
+	defer timers.Close()
+
+	heartbeat := timers.NewTicker(20 * time.Second)
+	for range 2 {
+		clock.Advance(time.Minute) // three ticks, of which one finds room
+		fmt.Println((<-heartbeat.C).Format(time.TimeOnly), len(heartbeat.C))
+	}
+	heartbeat.Stop()
+	fmt.Println(timers.Len())
+	// Output:
+	// 00:00:20 0
+	// 00:01:20 0
+	// 0
+}

@@ -17,7 +17,7 @@ import (
 // never is an instant that is far enough away for a timer that shall not fire, and comes before the last of int64.
 const never = math.MaxInt64 / 2
 
-// Options are the choices of [New]. Zero means the default.
+// Options are the choices of [New]. They are copied. A number that is zero or less means the default.
 type Options struct {
 	// Tick is how coarse the timers are: they fire at most this much late. The default is 10 ms.
 	Tick time.Duration
@@ -37,6 +37,8 @@ type Options struct {
 //   - A channel has room for one value, and len and cap say so.
 //   - A timer or ticker that is not stopped stays in memory until it fires or Close is called, even when nobody else refers to it.
 //   - A ticker whose period is shorter than the tick ticks once a tick.
+//
+// As there, a function that panics ends the program.
 //
 // All methods may be called by any goroutine at any time. Timers must be made by [New].
 type Timers struct {
