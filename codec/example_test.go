@@ -131,3 +131,60 @@ func ExampleCompression() {
 	// Output:
 	// 50000 bytes in a frame of less than 1,000: true <nil>
 }
+
+// found prints the messages that a codec finds in a stream, and how much of it is left.
+func found(c codec.Framer, stream string) {
+	in := []byte(stream)
+	for {
+		msg, n, err := c.Decode(in)
+		if err != nil || n <= 0 {
+			fmt.Println("left:", len(in), err)
+			return
+		}
+		fmt.Printf("%q ", msg)
+		in = in[n:]
+	}
+}
+
+// Lines may end as they do on the Internet or on Unix, and a line that is too long is an error as soon as that is certain.
+func ExampleLine() {
+	found(codec.Line{}, "HELO example.com\r\nQUIT\nno end")
+	found(codec.Line{Max: 3}, "NOOP\n")
+
+	frame, err := codec.Line{CRLF: true}.AppendEncode(nil, []byte("250 OK"))
+	fmt.Printf("%q %v\n", frame, err)
+	_, err = codec.Line{}.AppendEncode(nil, []byte("two\nlines"))
+	fmt.Println(err)
+	// Output:
+	// "HELO example.com" "QUIT" left: 6 <nil>
+	// left: 5 codec: message is too large: a line is longer than 3 bytes
+	// "250 OK\r\n" <nil>
+	// codec: message contains a line end
+}
+
+// XML over sockets, as some players of video speak it, ends its documents with a zero byte.
+func ExampleDelimiter() {
+	c := codec.Delimiter{End: "\x00"}
+	found(c, "<a/>\x00<b/>\x00<c")
+
+	_, err := c.AppendEncode(nil, []byte("a\x00b"))
+	fmt.Println(err)
+	// Output:
+	// "<a/>" "<b/>" left: 2 <nil>
+	// codec: message contains the delimiter
+}
+
+// A sensor that sends four bytes a measurement.
+func ExampleFixed() {
+	found(codec.Fixed{Size: 4}, "0021002300")
+	// Output: "0021" "0023" left: 2 <nil>
+}
+
+// Whatever has arrived, for who has a parser already. The boundaries mean nothing.
+func ExampleRaw() {
+	found(codec.Raw{}, "GET / HT")
+	found(codec.Raw{Max: 5}, "GET / HT")
+	// Output:
+	// "GET / HT" left: 0 <nil>
+	// "GET /" " HT" left: 0 <nil>
+}
