@@ -4,6 +4,9 @@
 //	ln, err := transport.Listen(ctx, "tcp", ":7000", &transport.Options{ReusePort: true})
 //	conn, err := ln.Accept()
 //
+// Servers of package session accept from any net.Listener, and have options of their own for sockets and TLS. They need this package for
+// what those do not say: a shared port, PROXY headers, the permissions of a Unix socket, certificates that change, tests in memory.
+//
 // # Descriptors
 //
 // A net.TCPConn costs the better part of a kilobyte. An event loop of its own needs none: [Listener.AcceptDescriptor] returns the

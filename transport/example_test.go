@@ -3,9 +3,20 @@ package transport_test
 import (
 	"bufio"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/sluice-push/sluice/transport"
 )
@@ -134,4 +145,130 @@ func ExamplePacketConn_ReadBatch() {
 	_ = server.Close()
 	<-stopped
 	// Output: hello
+}
+
+// What was written before the end is still read, as over TCP; net.Pipe would wait for a reader.
+func ExamplePipe() {
+	a, b := transport.Pipe(0)
+	fmt.Fprint(a, "request")
+	_ = a.CloseWrite() // nothing more comes, and the answer can still be read
+
+	request, _ := io.ReadAll(b)
+	fmt.Fprintf(b, "answer to %s", request)
+	_ = b.Close()
+
+	answer, err := io.ReadAll(a)
+	fmt.Printf("%s %v\n", answer, err)
+	_ = a.Close()
+	// Output: answer to request <nil>
+}
+
+// A load balancer on this machine says whose connections it forwards. Others are refused, whatever they say.
+func ExampleProxy() {
+	ctx := context.Background()
+	ln, err := transport.Listen(ctx, "tcp", "127.0.0.1:0", &transport.Options{
+		Proxy: &transport.Proxy{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Required: true},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer ln.Close()
+	balancer, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		panic(err)
+	}
+	defer balancer.Close()
+	fmt.Fprint(balancer, "PROXY TCP4 192.0.2.7 198.51.100.1 40000 443\r\nhello\n")
+
+	conn, err := ln.Accept() // does not wait for the header
+	if err != nil {
+		panic(err)
+	}
+	defer conn.Close()
+	line, err := bufio.NewReader(conn).ReadString('\n') // does
+	fmt.Printf("%q from %v, %v\n", line, conn.RemoteAddr(), err)
+	// Output: "hello\n" from 192.0.2.7:40000, <nil>
+}
+
+// A server whose certificates may be replaced while it runs.
+func ExampleLoadCertificates() {
+	dir, err := os.MkdirTemp("", "certificates")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	files := transport.CertificateFiles{Certificate: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	roots := writeCertificate(files, "example.com")
+
+	certificates, err := transport.LoadCertificates([]transport.CertificateFiles{files}, nil)
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	ln, err := transport.Listen(ctx, "tcp", "127.0.0.1:0", &transport.Options{TLS: certificates.Config()})
+	if err != nil {
+		panic(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprint(conn, "hello") // with the handshake
+			_ = conn.Close()
+		}
+	}()
+
+	for range 2 {
+		conn, err := transport.Dial(ctx, "tcp", ln.Addr().String(), &transport.Options{
+			TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"},
+		})
+		if err != nil {
+			panic(err)
+		}
+		text, _ := io.ReadAll(conn)
+		_ = conn.Close()
+		fmt.Printf("%s\n", text)
+
+		roots = writeCertificate(files, "example.com") // a new certificate, with a new key
+		fmt.Println(certificates.Reload())             // or a second later by itself
+	}
+	// Output:
+	// hello
+	// <nil>
+	// hello
+	// <nil>
+}
+
+// writeCertificate writes a new key and a certificate that is its own root.
+func writeCertificate(files transport.CertificateFiles, name string) *x509.CertPool {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		panic(err)
+	}
+	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
+	for file, content := range map[string][]byte{
+		files.Certificate: public,
+		files.Key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+	} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			panic(err)
+		}
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(public)
+	return roots
 }
