@@ -8,6 +8,10 @@
 //	[Raw]         whatever has arrived
 //	[Compressed]  deflate or gzip, message by message, in the frames of another codec
 //
+// With package session a codec is all that has to be said of framing:
+//
+//	srv := session.NewServer(codec.Length{Bytes: 2}, handler, nil)
+//
 // All but Compressed keep nothing between calls: they are values whose fields are their settings, and one of them serves any number
 // of connections at once. Compressed belongs to one connection and is made by a [Compression], which they share. Settings that mean
 // nothing, such as a length field of 3 bytes, are mistakes of the programmer: every call panics, and says what to do.
