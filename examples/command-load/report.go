@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluice-push/sluice/examples/internal/run"
+)
+
+// report says how it goes, at an interval, until stop is closed.
+func (l *load) report(interval time.Duration, stop <-chan struct{}) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	before, at := l.latency.read(), l.now()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		}
+		after, now := l.latency.read(), l.now()
+		text := l.line(after.since(before), time.Duration(now-at))
+		if l.pool != nil {
+			text += fmt.Sprintf(", %d of %d connected", l.pool.Len(), l.clients)
+		}
+		run.Say("%s", text)
+		before, at = after, now
+	}
+}
+
+// line is one line of the report: what was counted in a time.
+func (l *load) line(r *reading, d time.Duration) string {
+	text := fmt.Sprintf("%.0f messages/s, p50 %s, p99 %s, answered %d", float64(r.total)/d.Seconds(),
+		short(r.quantile(0.5)), short(r.quantile(0.99)), l.answered.Load())
+	if l.messages > 0 {
+		text += fmt.Sprintf(" of %d", l.messages*uint64(l.clients))
+	}
+	if l.pool != nil {
+		text += fmt.Sprintf(", %d reconnects, %d sent again", l.pool.Stats().Reconnects, l.again.Load())
+	}
+	return text
+}
+
+// short returns a duration with three digits.
+func short(d time.Duration) string {
+	step := time.Nanosecond
+	for d >= 1000*step {
+		step *= 10
+	}
+	return d.Round(step).String()
+}
