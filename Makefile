@@ -72,6 +72,10 @@ proof-session: ## Close 15,000 sessions by Shutdown, on both engines
 bench-library: ## Compare package session with a loop in C, package net and netpoll; a quarter of an hour on a quiet machine
 	@cd bench && go run ./library $(BENCHFLAGS)
 
+.PHONY: bench-workerpool
+bench-workerpool: ## Measure what a task costs on each executor, and when it starts, beside goroutines and channels
+	@go test -run '^$$' -bench . -count $(COUNT) -timeout 30m ./workerpool
+
 .PHONY: bench
 bench: ## Run benchmarks: BENCH, COUNT and PKG choose them
 	@$(call each,go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 30m $(PKG))
@@ -95,6 +99,18 @@ lint: ## Run golangci-lint in every module
 .PHONY: vet
 vet: ## Run go vet in every module
 	@$(call each,go vet ./...)
+
+# Systems and processors besides this one for which everything has to compile.
+OTHERS := linux/386 linux/arm64 darwin/arm64 windows/amd64
+
+.PHONY: vet-others
+vet-others: ## Run go vet for other systems and processors
+	@for o in $(OTHERS); do echo "$$o"; \
+	$(call each,GOOS=$${o%/*} GOARCH=$${o#*/} go vet ./...); done
+
+.PHONY: test-386
+test-386: ## Run the tests of the library on 386, and print how much they cover
+	@tools/test-386
 
 .PHONY: layers
 layers: ## Check the direction of imports, sizes and habits

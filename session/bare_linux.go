@@ -29,8 +29,8 @@ type seat struct {
 	away    bool     // somebody else than the driver has the turn
 	inline  bool     // the driver has the turn
 	owed    bool     // Tick is to be called in the next turn
-	errand  turn     // what the executor is to do
 	deaf    bool     // nothing will be read any more
+	zero    bool     // it has sent without copying
 	more    bool     // owned by who has the turn: there may be more to read than was read
 	slow    bool     // turns are given to goroutines
 	quick   uint8    // turns in a row that did not need one
@@ -55,6 +55,8 @@ func (b *bare) direct() bool { return true }
 func (b *bare) offer(w *buffer.Batch) (int, error) {
 	return w.WriteTo(uintptr(b.seat.fd))
 }
+
+func (b *bare) offerLarge(l *buffer.Large) (int, error) { return l.WriteTo(uintptr(b.seat.fd)) }
 
 func (b *bare) holding() bool { return false }
 
@@ -110,6 +112,7 @@ func (b *bare) armLocked() {
 
 func (b *bare) abortLocked() {
 	if b.seat.fd >= 0 {
+		b.session().disconnectLocked()
 		_ = syscall.Shutdown(b.seat.fd, syscall.SHUT_RDWR)
 	}
 }
@@ -205,6 +208,9 @@ func (d *driver) serve(s *Session, what uint32) {
 	if s.seat.mask&epoll.OneShot != 0 && what&(jobPosted|jobLate) == 0 {
 		s.seat.mask = 0
 	}
+	if s.seat.zero && what&epoll.Err != 0 {
+		what = s.reportsLocked(what)
+	}
 	if what&jobLate != 0 && s.beLateLocked() {
 		s.seat.owed = true
 	}
@@ -240,7 +246,7 @@ func (d *driver) serve(s *Session, what uint32) {
 func (s *Session) giveAwayLocked(t turn) {
 	outside := s.outsideLocked()
 	if outside {
-		s.seat.errand, s.errand.owed = t, true
+		s.errand.turn, s.errand.owed = t, true
 	}
 	s.mu.Unlock()
 	s.srv.shard(s).moved.Add(1)
@@ -251,7 +257,7 @@ func (s *Session) giveAwayLocked(t turn) {
 	}
 }
 
-func (b *bare) execute() { b.session().turnAway(b.seat.errand) }
+func (b *bare) execute() { b.session().turnAway(b.errand.turn) }
 
 // giveLocked gives s a turn, with the driver's buffers. It lets go of the mutex meanwhile.
 func (d *driver) giveLocked(s *Session, t turn) {
@@ -283,9 +289,6 @@ func (d *driver) giveLocked(s *Session, t turn) {
 		s.srv.pools.PutBatch(out)
 	}
 }
-
-// turn says what is to be done in a turn.
-type turn struct{ greet, open, read, tick bool }
 
 // take is the turn of a session.
 func (s *Session) take(t turn) {
@@ -365,6 +368,7 @@ func (s *Session) turnedLocked() {
 	if s.seat.tls != nil {
 		s.lost += s.seat.tls.undelivered()
 	}
+	s.forgetZeroCopy()
 	s.seat.loop.rise(s)
 	s.concludeLocked()
 }
@@ -389,6 +393,18 @@ func (s *Session) flushLocked() {
 	b := s.srv.pools.Batch()
 	defer s.srv.pools.PutBatch(b)
 	for range flushRounds {
+		if l := s.frontLocked(); l != nil && s.phase.Load() != phaseClosed {
+			left := l.Left()
+			room := s.offerLargeLocked(l)
+			s.pen = penDraining
+			if l.Left() < left {
+				s.seat.stalled = s.seat.loop.now.Load()
+			}
+			if !room && !l.Over() {
+				return
+			}
+			continue
+		}
 		b.Clear()
 		if s.phase.Load() == phaseClosed || s.lendLocked(b) == 0 && !s.c.holding() {
 			s.putDownLocked()

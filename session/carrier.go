@@ -19,6 +19,8 @@ type carrier interface {
 	// offer writes what the connection takes of b without blocking and returns how many bytes that was. Fewer than b.size
 	// mean that there is no room for now. It is called by who has the pen.
 	offer(b *buffer.Batch) (int, error)
+	// offerLarge is offer for a large frame, which it takes what was written off.
+	offerLarge(l *buffer.Large) (int, error)
 	// holding reports whether the connection holds bytes that it has taken and has no room for. Another offer, perhaps of nothing, is
 	// needed to be rid of them.
 	holding() bool
@@ -66,6 +68,9 @@ type stream interface {
 	// push writes b, waiting until the connection has taken some of it or the write deadline has passed. With an empty b it only
 	// waits until there is room. Not more than one goroutine at a time may be in offer or push.
 	push(b *buffer.Batch) (int, error)
+	// offerLarge and pushLarge are the same for a large frame, which they take what was written off.
+	offerLarge(s *Session, l *buffer.Large) (int, error)
+	pushLarge(s *Session, l *buffer.Large) (int, error)
 	// abort makes each and push return and tells the peer, without blocking. It returns what is left to do, which may
 	// block, or nil.
 	abort() func()
@@ -120,6 +125,10 @@ func (c *plain) push(b *buffer.Batch) (int, error) {
 	}
 	return c.conn.Write(p[:min(len(p), plainWrite)])
 }
+
+func (c *plain) offerLarge(*Session, *buffer.Large) (int, error) { return 0, nil }
+
+func (c *plain) pushLarge(s *Session, l *buffer.Large) (int, error) { return s.offerCopied(l, c.push) }
 
 func (c *plain) closeWrite() bool {
 	half, ok := c.conn.(interface{ CloseWrite() error })

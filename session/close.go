@@ -36,6 +36,7 @@ func (s *Session) failLocked(by By, err error) {
 	s.phase.Store(phaseClosed)
 	s.turnAwayLocked()
 	s.c.abortLocked()
+	s.dropLargesLocked()
 	s.c.changedLocked()
 }
 
@@ -104,7 +105,7 @@ func (s *Session) writtenOutLocked() {
 // it is.
 func (s *Session) quitLocked() bool {
 	s.linger = false
-	return s.half || s.phase.Load() == phaseClosed || s.pen == penFree && s.q == nil
+	return s.half || s.phase.Load() == phaseClosed || s.pen == penFree && s.q == nil && !s.unreportedLocked()
 }
 
 // quietLocked reports whether nobody is at work for a closed session but who has the turn.

@@ -61,6 +61,9 @@
 // delayed: there are no timers, and a handler that takes more than a millisecond or two no longer holds anything back, its own
 // replies or what others send.
 //
+// Large frames need not be copied: [Session.WriteLarge] and [Session.WriteFile] write memory and files from where they lie, and return when
+// that is done.
+//
 // # Fan-out
 //
 // [Session.TryWrite] is for those who have the same frames for very many sessions and keep them elsewhere, in a log: it takes what

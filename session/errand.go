@@ -30,11 +30,16 @@ type errand struct {
 	task func() // the session's execute, made once
 	owed bool   // nobody has begun it; guarded by the session's mutex
 
+	turn turn // for a session on a loop
+
 	// For a session with a goroutine, which waits for it.
 	part part
 	n    int
 	done chan bool // capacity 1: whether to go on reading
 }
+
+// turn is what is to be done in a turn on a loop.
+type turn struct{ greet, open, read, tick bool }
 
 // part is what the goroutine of a session lets an executor do.
 type part uint8

@@ -98,3 +98,21 @@ func (c *holdingCarrier) offer(b *buffer.Batch) (int, error) {
 	c.held.Store(false)
 	return c.carrier.offer(b)
 }
+
+// ZeroCopied returns how many calls have sent without copying, and whether that was given up.
+func ZeroCopied(s *Session) (calls uint32, off bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.seat.zero {
+		return 0, false
+	}
+	z := s.zeroCopy()
+	return z.next, z.off
+}
+
+// ZeroCopying returns of how many sessions it is remembered that they have sent without copying.
+func ZeroCopying(srv *Server) int {
+	srv.loops.zeroMu.Lock()
+	defer srv.loops.zeroMu.Unlock()
+	return len(srv.loops.zero)
+}

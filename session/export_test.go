@@ -236,3 +236,13 @@ func Owed(srv *Server) (n int) {
 	}
 	return n
 }
+
+// Larges returns how many large frames wait in the queue.
+func Larges(s *Session) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.q == nil {
+		return 0
+	}
+	return len(s.q.Larges())
+}

@@ -33,6 +33,7 @@ type trial struct {
 
 	o     session.Options
 	ex    session.Executor // for some
+	dir   string           // for files
 	fixed int              // the size of frames when they may be dropped
 	srv   *session.Server
 
@@ -77,6 +78,7 @@ func (tr *trial) options(engine session.Engine) {
 		MaxSessions:      choose(rnd, 0, 0, 10),
 		Executor:         choose[session.Executor](rnd, nil, nil, tr.ex),
 		TickInterval:     choose(rnd, 0, 2*ms, 10*ms),
+		ZeroCopy:         choose(rnd, 0, 0, 1, 10_000),
 	}
 	tr.fixed = choose(rnd, 20, 3000, 20_000, 100_000)
 }
@@ -244,6 +246,14 @@ func (tr *trial) actOnce(b *books, rnd *rand.Rand) bool {
 	case what < 80:
 		first, p := b.frames(1, size, false)
 		return b.wrote(first, s.WriteShared(p[0]))
+	case what < 84:
+		first, p := b.frames(1, size, false)
+		err := s.WriteLarge(p[0])
+		clear(p[0])
+		return b.wrote(first, err)
+	case what < 88:
+		first, p := b.frames(1, size, false)
+		return b.wrote(first, tr.writeFile(s, p[0], rnd.IntN(size+1)))
 	default:
 		first, p := b.frames(1+rnd.IntN(4), size, false)
 		taken, err := s.TryWrite(p)
@@ -251,6 +261,19 @@ func (tr *trial) actOnce(b *books, rnd *rand.Rand) bool {
 		b.judgeRest(first+taken, len(p)-taken)
 		return err == nil
 	}
+}
+
+// writeFile writes p, of which so many bytes are not in the file.
+func (tr *trial) writeFile(s *session.Session, p []byte, head int) error {
+	f, err := os.CreateTemp(tr.dir, "")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(p[head:], 3); err != nil {
+		return err
+	}
+	return s.WriteFile(p[:head], f, 3, int64(len(p)-head))
 }
 
 // judgeRest notes the frames that TryWrite did not take; that is not the policy.
@@ -290,7 +313,7 @@ func (tr *trial) disturb(stop <-chan struct{}) {
 func (tr *trial) run(kind transport) {
 	ex := workerpool.NewShared(&workerpool.Options{Workers: 2, Queue: 1})
 	defer ex.Close() //nolint:errcheck // it has nothing left to do
-	tr.ex = ex
+	tr.ex, tr.dir = ex, tr.t.TempDir()
 	tr.options(kind.engine)
 	tr.srv = session.NewServer(codec.Length{Max: 1 << 20}, tr.handler(), &tr.o)
 	session.SetFreshAfter(tr.srv, choose(tr.draw(), time.Microsecond, time.Millisecond, time.Hour))

@@ -137,6 +137,11 @@ type Options struct {
 	// TryWrite refuses early and stale data is not queued where nobody can replace it. Zero leaves it to the system.
 	NotSentLowat int
 
+	// ZeroCopy is from how many bytes on [Session.WriteLarge] has the kernel send memory without copying it (MSG_ZEROCOPY), over plain TCP
+	// on event loops; zero is never. It is given up for a connection for which the kernel reports that it has copied after
+	// all, as it does on the loopback interface; it pays with network cards that can, and frames of more than some 10 KiB.
+	ZeroCopy int
+
 	// Observer is told of events; it is copied.
 	Observer *Observer
 	// Logger is told of panics and of trouble with accepting; nil discards.
@@ -196,6 +201,7 @@ func (o *Options) withDefaults() Options {
 	c.IdleTimeout = max(c.IdleTimeout, 0)
 	c.Linger = duration(c.Linger, 5*time.Second)
 	c.TickInterval = max(c.TickInterval, 0)
+	c.ZeroCopy = max(c.ZeroCopy, 0)
 	c.MaxSessions = size(c.MaxSessions, maxInt, maxInt)
 	c.MaxSessionsPerAddress = max(c.MaxSessionsPerAddress, 0)
 	if c.Logger == nil {

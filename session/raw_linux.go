@@ -106,6 +106,24 @@ func (c *raw) push(b *buffer.Batch) (int, error) {
 	return b.PushTo(c.rc)
 }
 
+func (c *raw) offerLarge(_ *Session, l *buffer.Large) (n int, err error) {
+	if failed := c.rc.Control(func(fd uintptr) { n, err = l.WriteTo(fd) }); failed != nil {
+		return 0, failed
+	}
+	return n, err
+}
+
+func (c *raw) pushLarge(_ *Session, l *buffer.Large) (n int, err error) {
+	failed := c.rc.Write(func(fd uintptr) bool {
+		n, err = l.WriteTo(fd)
+		return n > 0 || err != nil
+	})
+	if failed != nil {
+		return 0, failed
+	}
+	return n, err
+}
+
 func (c *raw) closeWrite() bool { return c.conn.CloseWrite() == nil }
 
 // abort shuts the socket down, which wakes whoever waits for it. The descriptor stays the reading goroutine's, which closes it.

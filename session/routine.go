@@ -26,8 +26,12 @@ func (r *routine) reject() { _ = r.conn.Close() }
 
 func (r *routine) direct() bool                       { return r.io.direct() }
 func (r *routine) offer(b *buffer.Batch) (int, error) { return r.io.offer(b) }
-func (r *routine) holding() bool                      { return false }
-func (r *routine) closeWrite() bool                   { return r.io.closeWrite() }
+func (r *routine) offerLarge(l *buffer.Large) (int, error) {
+	return r.io.offerLarge(r.session(), l)
+}
+
+func (r *routine) holding() bool    { return false }
+func (r *routine) closeWrite() bool { return r.io.closeWrite() }
 
 func (r *routine) roomLocked() {
 	s := r.session()
@@ -269,34 +273,51 @@ func (s *Session) finish() {
 func (s *Session) drain() {
 	b := s.srv.pools.Batch()
 	defer s.srv.pools.PutBatch(b)
-	for first := true; s.lendDrain(b, first); first = false {
-		n, err := s.io.push(b)
+	for first := true; ; first = false {
+		l, more := s.lendDrain(b, first)
+		if !more {
+			return
+		}
+		var n int
+		var err error
+		if l != nil {
+			n, err = s.io.pushLarge(s, l)
+		} else {
+			n, err = s.io.push(b)
+		}
 		s.srv.shard(s).bytesOut.Add(uint64(n))
-		s.pushed(n, err)
+		s.pushed(l, n, err)
 	}
 }
 
-// lendDrain puts what waits into b and reports whether there is something to do. When first is set there is even if nothing waits: a
-// drain goroutine is also started to wait for room.
-func (s *Session) lendDrain(b *buffer.Batch, first bool) bool {
+// lendDrain puts what waits into b, or returns the large frame at the front, and reports whether there is something to do. When first is
+// set there is even if nothing waits: a drain goroutine is also started to wait for room.
+func (s *Session) lendDrain(b *buffer.Batch, first bool) (l *buffer.Large, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b.Clear()
-	if s.phase.Load() != phaseClosed && (s.lendLocked(b) > 0 || first) {
+	if l = s.frontLocked(); s.phase.Load() != phaseClosed && (l != nil || s.lendLocked(b) > 0 || first) {
+		if l != nil {
+			l.Lent = true
+		}
 		if t := s.o.WriteTimeout; t > 0 {
 			_ = s.conn.SetWriteDeadline(time.Now().Add(t))
 		}
-		return true
+		return l, true
 	}
 	s.putDownLocked()
-	return false
+	return nil, false
 }
 
-// pushed takes n written bytes off the queue.
-func (s *Session) pushed(n int, err error) {
+// pushed takes n written bytes off the queue, unless they were of l, which has seen to itself.
+func (s *Session) pushed(l *buffer.Large, n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.writtenLocked(n)
+	if l == nil {
+		s.writtenLocked(n)
+	} else {
+		defer s.offeredLocked(l, nil)
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, os.ErrDeadlineExceeded):

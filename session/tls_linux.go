@@ -262,6 +262,10 @@ func (b *bareTLS) offer(w *buffer.Batch) (n int, err error) {
 	}
 }
 
+func (b *bareTLS) offerLarge(l *buffer.Large) (int, error) {
+	return b.session().offerCopied(l, b.offer)
+}
+
 // flush sends what waits, as far as there is room, and returns how much that was.
 func (b *bareTLS) flush() (int, error) {
 	fd := uintptr(b.seat.fd)

@@ -262,9 +262,9 @@ func (s *Session) TryWrite(frames [][]byte) (taken int, err error) {
 	}
 	room := true
 	b := s.srv.pools.Batch()
-	for room && s.phase.Load() == phaseOpen && taken < len(frames) {
+	for room && s.phase.Load() == phaseOpen && taken < len(frames) && s.frontLocked() == nil {
 		waiting := s.lendLocked(b)
-		if b.Size == waiting && (s.q == nil || waiting == s.q.Bytes()) {
+		if b.Size == waiting && (s.q == nil || waiting == s.q.Bytes() && !s.q.HasLarge()) {
 			for _, f := range frames[taken:] {
 				if b.Add(f) < len(f) {
 					break
@@ -345,6 +345,14 @@ func (s *Session) queueLocked() *buffer.Queue {
 	return s.q
 }
 
+// frontLocked returns the large frame that is to be written next, or nil.
+func (s *Session) frontLocked() *buffer.Large {
+	if s.q == nil {
+		return nil
+	}
+	return s.q.Front()
+}
+
 // lendLocked puts what waits into b and returns how many bytes that is.
 func (s *Session) lendLocked(b *buffer.Batch) int {
 	if s.q == nil {
@@ -370,6 +378,10 @@ func (s *Session) settleLocked(room bool) {
 		if round == settleRounds || !s.c.direct() {
 			room = false
 			break
+		}
+		if l := s.frontLocked(); l != nil {
+			room = s.offerLargeLocked(l)
+			continue
 		}
 		b := s.srv.pools.Batch()
 		s.lendLocked(b)
@@ -398,7 +410,9 @@ func (s *Session) putDownLocked() {
 		s.q = nil
 	}
 	if s.phase.Load() == phaseEnding {
-		s.writtenOutLocked()
+		if !s.unreportedLocked() {
+			s.writtenOutLocked()
+		}
 		return
 	}
 	s.notifyLocked()

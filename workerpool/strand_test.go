@@ -123,7 +123,7 @@ func TestStrandGivesMemoryBack(t *testing.T) {
 	release()
 	must(t, e.Shutdown(background))
 	after := heap()
-	if full < before+(16<<20) || after > before+(3<<19) {
+	if full < before+(8<<20) || after > before+(3<<19) {
 		t.Errorf("%d KiB before, %d KiB with %d keys, %d KiB after", before>>10, full>>10, keys, after>>10)
 	}
 	runtime.KeepAlive(e)

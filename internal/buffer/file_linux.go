@@ -9,4 +9,5 @@ import "syscall"
 const (
 	sysReceive = syscall.SYS_READ
 	sysSend    = syscall.SYS_WRITE
+	sysConnect = 0 // no such call: it fails
 )

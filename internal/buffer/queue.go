@@ -4,11 +4,12 @@ import "unsafe"
 
 // Frame is one whole frame, or what is left of it.
 type Frame struct {
-	B    []byte
-	From *Buffer // the chunk that B lies in, or nil
-	At   int64   // when it was added, in nanoseconds of any clock
-	Kept bool    // must not be dropped
-	Cost int     // memory that it takes besides chunks: what was borrowed or made for it alone, or the length of what it refers to
+	B     []byte
+	From  *Buffer // the chunk that B lies in, or nil
+	At    int64   // when it was added, in nanoseconds of any clock
+	Kept  bool    // must not be dropped
+	Large *Large  // instead of B: it goes from where it lies, and counts as no bytes and no memory
+	Cost  int     // memory that it takes besides chunks: what was borrowed or made for it alone, or the length of what it refers to
 }
 
 // framePlace is the size of a frame.
@@ -36,6 +37,7 @@ type Queue struct {
 	started bool    // of the first frame, some bytes have gone
 	bytes   int     // in all frames
 	memory  int     // that frames take: chunks, memory of their own, what shared ones refer to
+	larges  int     // how many frames are large
 	tail    *Buffer // the chunk that is being filled, or nil
 }
 
@@ -144,8 +146,11 @@ func (q *Queue) AddCopy(b []byte, now int64, kept bool, pool *Pool) {
 
 // Add adds a frame whose bytes stay as they are until it has gone. Empty frames are nothing.
 func (q *Queue) Add(f Frame) {
-	if len(f.B) == 0 {
+	if len(f.B) == 0 && f.Large == nil {
 		return
+	}
+	if f.Large != nil {
+		q.larges++
 	}
 	if q.head > 0 && len(q.frames) == cap(q.frames) {
 		n := copy(q.frames, q.frames[q.head:])
@@ -204,11 +209,44 @@ func (q *Queue) AddFront(frames []Frame, from *Buffer, started bool) {
 	q.head, q.started = 0, started
 }
 
-// Lend puts the bytes at the front into b, as many as fit, and reports whether that was all. They must not be changed, and are
+// Front returns the first frame if it is large, or nil. Lend lends nothing then.
+func (q *Queue) Front() *Large {
+	if q.larges == 0 || q.Len() == 0 {
+		return nil
+	}
+	return q.frames[q.head].Large
+}
+
+// Larges returns the large frames.
+func (q *Queue) Larges() (all []*Large) {
+	for _, f := range q.frames[q.head:] {
+		if f.Large != nil {
+			all = append(all, f.Large)
+		}
+	}
+	return all
+}
+
+// HasLarge reports whether there is a large frame.
+func (q *Queue) HasLarge() bool { return q.larges > 0 }
+
+// Pass takes off the first frame, which is large.
+func (q *Queue) Pass() {
+	q.drop(q.head)
+	q.head++
+	if q.head == len(q.frames) {
+		q.frames, q.head = q.frames[:0], 0
+	}
+}
+
+// Lend puts the bytes at the front, up to a large frame, into b, as many as fit, and reports whether that was all. They must not be changed, and are
 // not dropped, until Written is called.
 func (q *Queue) Lend(b *Batch) (all bool) {
 	q.lent = 0
 	for i := q.head; i < len(q.frames); i++ {
+		if q.frames[i].Large != nil {
+			return false
+		}
 		n := b.Add(q.frames[i].B)
 		if n > 0 {
 			q.lent++
@@ -244,6 +282,9 @@ func (q *Queue) Written(n int) {
 // drop gives back the memory of a frame.
 func (q *Queue) drop(i int) {
 	q.memory -= q.frames[i].Cost
+	if q.frames[i].Large != nil {
+		q.larges--
+	}
 	if c := q.frames[i].From; c != nil {
 		if c.refs--; c.refs == 0 {
 			if c == q.tail {

@@ -8,4 +8,5 @@ import "syscall"
 const (
 	sysReceive = syscall.SYS_RECVFROM
 	sysSend    = syscall.SYS_SENDTO
+	sysConnect = syscall.SYS_CONNECT
 )

@@ -1,0 +1,159 @@
+package buffer
+
+import (
+	"encoding/binary"
+	"io"
+	"math"
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+// largeStep is the most that one call hands to the kernel, so that others get a turn.
+const largeStep = 512 << 10
+
+// WriteTo makes one write of what is left to a socket that does not block, and returns how many bytes it took, which are off then: none
+// is no error but a lack of room. The error may be the file's: that it is shorter than it was is io.ErrUnexpectedEOF.
+func (l *Large) WriteTo(fd uintptr) (int, error) {
+	n, err := l.writeTo(fd)
+	l.Written(n)
+	return n, err
+}
+
+func (l *Large) writeTo(fd uintptr) (int, error) {
+	switch {
+	case len(l.head) > 0:
+		return socketResult(Send(fd, l.head))
+	case l.left == 0:
+		return 0, nil
+	case l.file != nil:
+		return l.sendFile(int(fd))
+	}
+	p := l.p[:min(len(l.p), largeStep)]
+	if l.Zero {
+		n, errno := sendFlags(fd, p, msgZeroCopy)
+		if errno == 0 {
+			l.Sent++
+			return n, nil
+		}
+		if errno != syscall.ENOBUFS { // there is no memory for more reports: see msg_zerocopy of the kernel's documentation
+			return socketResult(n, errno)
+		}
+	}
+	return socketResult(Send(fd, p))
+}
+
+// sendFile has the kernel send from the file. That may wait for a disk, so the scheduler is told.
+func (l *Large) sendFile(fd int) (n int, err error) {
+	count := int(min(l.left, largeStep, math.MaxInt32))
+	off := l.off
+	failed := l.rc.Control(func(file uintptr) {
+		for {
+			if n, err = syscall.Sendfile(fd, int(file), &off, count); err != syscall.EINTR { //nolint:errorlint // an errno
+				return
+			}
+		}
+	})
+	switch {
+	case failed != nil:
+		return 0, failed
+	case err == syscall.EAGAIN: //nolint:errorlint // an errno
+		return 0, nil
+	case err != nil:
+		return 0, os.NewSyscallError("sendfile", err)
+	case n == 0:
+		return 0, io.ErrUnexpectedEOF
+	}
+	return n, nil
+}
+
+// socketResult is what a system call returned, as an error if it was one. EAGAIN is no error: nothing was taken.
+func socketResult(n int, errno syscall.Errno) (int, error) {
+	switch errno {
+	case 0:
+		return n, nil
+	case syscall.EAGAIN:
+		return 0, nil
+	}
+	return 0, os.NewSyscallError("write", errno)
+}
+
+func sendFlags(fd uintptr, p []byte, flags uintptr) (int, syscall.Errno) {
+	for {
+		n, _, errno := syscall.RawSyscall6(sysSend, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), flags|syscall.MSG_NOSIGNAL, 0, 0)
+		if errno != syscall.EINTR {
+			return int(n), errno
+		}
+	}
+}
+
+// Sending without copying: Linux, Documentation/networking/msg_zerocopy.rst. Package syscall does not have the constants.
+const (
+	soZeroCopy       = 60 // SO_ZEROCOPY
+	msgZeroCopy      = 0x4000000
+	originZeroCopy   = 5 // SO_EE_ORIGIN_ZEROCOPY
+	codeCopied       = 1 // SO_EE_CODE_ZEROCOPY_COPIED
+	recvErrV4        = 11
+	recvErrV6        = 25
+	extendedErrBytes = 16 // struct sock_extended_err
+)
+
+// EnableZeroCopy asks for it. An error means that the socket cannot.
+func EnableZeroCopy(fd int) error {
+	if sysSend == syscall.SYS_WRITE { // which takes no flags
+		return syscall.ENOTSUP
+	}
+	return os.NewSyscallError("setsockopt", syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soZeroCopy, 1))
+}
+
+// Disconnect resets a TCP connection, by which the kernel forgets what it had still to send: connecting to an address of the family
+// AF_UNSPEC, connect(2).
+func Disconnect(fd uintptr) {
+	var nowhere syscall.RawSockaddrInet4
+	_, _, _ = syscall.RawSyscall(sysConnect, fd, uintptr(unsafe.Pointer(&nowhere)), unsafe.Sizeof(nowhere))
+}
+
+// Report is what the kernel reports of sends without copying: those with the numbers from First to Last are done with.
+type Report struct {
+	First, Last uint32
+	Copied      bool // it has copied them after all
+}
+
+// NextReport reads one report from the error queue of a socket. Without any, ok is false.
+func NextReport(fd int) (r Report, ok bool) {
+	var control [128]byte
+	for {
+		_, n, _, _, err := syscall.Recvmsg(fd, nil, control[:], syscall.MSG_ERRQUEUE|syscall.MSG_DONTWAIT)
+		switch {
+		case err == syscall.EINTR: //nolint:errorlint // an errno
+			continue
+		case err != nil:
+			return Report{}, false
+		}
+		if r, ok := parseReport(control[:n]); ok {
+			return r, true
+		}
+	}
+}
+
+// parseReport finds a report among control messages.
+func parseReport(control []byte) (r Report, ok bool) {
+	messages, err := syscall.ParseSocketControlMessage(control)
+	if err != nil {
+		return Report{}, false
+	}
+	for _, m := range messages {
+		v4 := m.Header.Level == syscall.SOL_IP && m.Header.Type == recvErrV4
+		v6 := m.Header.Level == syscall.SOL_IPV6 && m.Header.Type == recvErrV6
+		if !v4 && !v6 || len(m.Data) < extendedErrBytes {
+			continue
+		}
+		// errno of 4 bytes, origin, type, code, padding, info and data of 4 bytes each, in the order of the machine.
+		e := m.Data
+		if e[4] != originZeroCopy || binary.NativeEndian.Uint32(e[0:]) != 0 {
+			continue
+		}
+		return Report{First: binary.NativeEndian.Uint32(e[8:]), Last: binary.NativeEndian.Uint32(e[12:]), Copied: e[6]&codeCopied != 0}, true
+	}
+	return Report{}, false
+}

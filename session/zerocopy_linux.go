@@ -1,0 +1,149 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/epoll"
+)
+
+// Sending without copying, on bare sockets (MSG_ZEROCOPY). The kernel numbers the calls of each socket and reports in its error queue, which
+// makes the socket ready with epoll.Err, which of them it is done with. Until then the memory must stay as it is, and so the frame counts
+// as not written: WriteLarge waits, and so does a gentle end. When a session is closed meanwhile, its connection is reset first, by which
+// the kernel forgets what it refers to.
+//
+// A session with a goroutine does not do this: to the runtime's poller a report looks like a broken descriptor.
+
+// zeroCopy is what the server knows of a session that has sent so. Guarded by the session's mutex.
+type zeroCopy struct {
+	off     bool            // it is not worth it, or not possible
+	next    uint32          // the number of the next call
+	waiting []*buffer.Large // in the order of their calls
+}
+
+// listenLocked has l sent without being copied, if it should be and can.
+func (s *Session) listenLocked(l *buffer.Large) {
+	if s.seat.loop == nil || s.seat.tls != nil {
+		return
+	}
+	if !l.Registered && (s.o.ZeroCopy == 0 || !l.Memory() || l.Left() < int64(s.o.ZeroCopy)) {
+		return
+	}
+	z := s.zeroCopy()
+	switch {
+	case l.Registered:
+		l.Zero = !z.off
+		return
+	case !s.seat.zero:
+		s.seat.zero = true
+		z.off = buffer.EnableZeroCopy(s.seat.fd) != nil
+	}
+	if z.off {
+		return
+	}
+	l.Zero, l.Registered, l.First = true, true, z.next
+	z.waiting = append(z.waiting, l)
+}
+
+// zeroCopy returns what is known of s.
+func (s *Session) zeroCopy() *zeroCopy {
+	ls := &s.srv.loops
+	ls.zeroMu.Lock()
+	defer ls.zeroMu.Unlock()
+	z := ls.zero[s]
+	if z == nil {
+		if ls.zero == nil {
+			ls.zero = make(map[*Session]*zeroCopy)
+		}
+		z = new(zeroCopy)
+		ls.zero[s] = z
+	}
+	return z
+}
+
+// forgetZeroCopy is called when s has ended.
+func (s *Session) forgetZeroCopy() {
+	if !s.seat.zero {
+		return
+	}
+	ls := &s.srv.loops
+	ls.zeroMu.Lock()
+	defer ls.zeroMu.Unlock()
+	delete(ls.zero, s)
+}
+
+// reportedLocked is called when all of l has been sent. It reports whether the kernel is done with it.
+func (s *Session) reportedLocked(l *buffer.Large) bool {
+	z := s.zeroCopy()
+	z.next = l.First + l.Sent
+	if l.Acked != l.Sent {
+		return false
+	}
+	z.remove(l)
+	return true
+}
+
+func (z *zeroCopy) remove(l *buffer.Large) {
+	z.waiting = slices.DeleteFunc(z.waiting, func(other *buffer.Large) bool { return other == l })
+}
+
+// unreportedLocked reports whether the kernel still refers to memory of somebody's.
+func (s *Session) unreportedLocked() bool {
+	return s.seat.zero && len(s.zeroCopy().waiting) > 0
+}
+
+// reportsLocked reads what the kernel has reported, and returns what the socket is ready for besides.
+func (s *Session) reportsLocked(what uint32) uint32 {
+	z := s.zeroCopy()
+	some := false
+	for r, ok := buffer.NextReport(s.seat.fd); ok; r, ok = buffer.NextReport(s.seat.fd) {
+		some = true
+		z.off = z.off || r.Copied
+		z.apply(r)
+	}
+	if !some {
+		return what
+	}
+	for _, l := range slices.Clone(z.waiting) {
+		if !l.Lent && l.Left() == 0 && l.Acked == l.Sent {
+			z.remove(l)
+			l.Finish(nil)
+		}
+	}
+	if len(z.waiting) > 0 {
+		s.seat.mask = stale // the next one is to be heard too
+	} else if s.phase.Load() == phaseEnding && s.pen == penFree && s.q == nil {
+		s.writtenOutLocked()
+	}
+	return what &^ epoll.Err
+}
+
+// apply counts what was reported for those whose calls they are. Numbers begin again after the largest.
+func (z *zeroCopy) apply(r buffer.Report) {
+	for number := r.First; ; number++ {
+		for i := len(z.waiting) - 1; i >= 0; i-- {
+			if l := z.waiting[i]; int32(number-l.First) >= 0 {
+				l.Acked++
+				break
+			}
+		}
+		if number == r.Last {
+			return
+		}
+	}
+}
+
+// disconnectLocked has the kernel forget the memory that it refers to. Whoever waits for that is told that the session has ended.
+func (s *Session) disconnectLocked() {
+	if !s.unreportedLocked() {
+		return
+	}
+	buffer.Disconnect(uintptr(s.seat.fd))
+	z, err := s.zeroCopy(), s.errLocked()
+	for _, l := range z.waiting {
+		if !l.Lent {
+			l.Finish(err)
+		}
+	}
+	z.waiting = nil
+}
