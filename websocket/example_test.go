@@ -1,12 +1,17 @@
 package websocket_test
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 
+	"github.com/sluice-push/sluice/session"
+	"github.com/sluice-push/sluice/transport"
 	"github.com/sluice-push/sluice/websocket"
 )
 
@@ -49,27 +54,98 @@ func ExampleNewHandshake() {
 			return nil
 		},
 	})
-	in := "GET /live HTTP/1.1\r\nHost: example.com\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-	_, n, err := c.Decode([]byte(in))
-	fmt.Println(n == len(in), err)
+	_, n, err := c.Decode([]byte(handshake))
+	fmt.Println(n == len(handshake), err)
 	fmt.Printf("%.34s\n", c.AppendReplies(nil))
 	// Output:
 	// true <nil>
 	// HTTP/1.1 101 Switching Protocols
 }
 
-// Under net/http a handler hands the connection over, for example to a session server.
-func ExampleUpgrade() {
-	serve := func(conn net.Conn, c *websocket.Codec, unread []byte) { _ = conn.Close() }
+// A server of sessions on bare connections. The codec is the state of its session, because it has to be known for the goodbye.
+func Example_session() {
+	handler := session.Typed[*websocket.Codec]{
+		Open: func(s *session.Session) (*websocket.Codec, error) {
+			c := websocket.NewHandshake(nil)
+			s.SetCodec(c)
+			return c, nil
+		},
+		Message: func(s *session.Session, _ *websocket.Codec, msg []byte) {
+			_ = s.Send(fmt.Appendf(nil, "%s to you", msg))
+		},
+		Drain: func(s *session.Session, c *websocket.Codec) {
+			s.End(c.AppendClose(nil, websocket.CloseServiceRestart, "come back soon"), nil)
+		},
+	}
+	srv := session.NewServer(nil, handler.Handler(), nil)
+	client, server := transport.Pipe(0)
+	if _, err := srv.ServeConn(server, nil); err != nil {
+		panic(err)
+	}
 
-	http.HandleFunc("/live", func(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprint(client, handshake, "\x81\x85\x00\x00\x00\x00hello")
+	r := bufio.NewReader(client)
+	response, err := http.ReadResponse(r, nil)
+	if err != nil {
+		panic(err)
+	}
+	_ = response.Body.Close()
+	fmt.Println(response.Status)
+	frame := make([]byte, 2+len("hello to you"))
+	_, _ = io.ReadFull(r, frame)
+	fmt.Printf("%q\n", frame)
+
+	done := make(chan error)
+	go func() { done <- srv.Shutdown(context.Background()) }()
+	frame = make([]byte, 4+len("come back soon"))
+	_, _ = io.ReadFull(r, frame)
+	fmt.Printf("%q\n", frame)
+	_ = client.Close()
+	fmt.Println(<-done)
+	// Output:
+	// 101 Switching Protocols
+	// "\x81\fhello to you"
+	// "\x88\x10\x03\xf4come back soon"
+	// <nil>
+}
+
+// handshake is the request of a client.
+const handshake = "GET /live HTTP/1.1\r\nHost: example.com\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+
+// Under net/http a handler hands the connection over, here to a session server.
+func ExampleUpgrade() {
+	srv := session.NewServer(nil, &session.Handler{
+		Message: func(s *session.Session, msg []byte) { _ = s.Send(msg) },
+	}, nil)
+	defer srv.Close()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/live", func(w http.ResponseWriter, r *http.Request) {
 		up, err := websocket.Upgrade(w, r, &websocket.Options{Subprotocols: []string{"json"}})
 		if err != nil {
 			return // the client has been answered
 		}
-		go serve(up.Conn, up.Codec, up.Unread)
+		_, _ = srv.ServeConn(up.Conn, &session.Attach{Codec: up.Codec, Initial: up.Unread})
 	})
+	web := httptest.NewServer(mux)
+	defer web.Close()
+
+	client, err := net.Dial("tcp", web.Listener.Addr().String())
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	fmt.Fprint(client, handshake, "\x81\x82\x00\x00\x00\x00hi")
+	r := bufio.NewReader(client)
+	response, err := http.ReadResponse(r, nil)
+	if err != nil {
+		panic(err)
+	}
+	_ = response.Body.Close()
+	frame := make([]byte, 4)
+	_, _ = io.ReadFull(r, frame)
+	fmt.Printf("%s, %q\n", response.Status, frame)
+	// Output: 101 Switching Protocols, "\x81\x02hi"
 }
 
 // A payload is encoded right behind the room for its header.
