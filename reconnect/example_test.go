@@ -2,8 +2,10 @@ package reconnect_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/sluice-push/sluice/codec"
 	"github.com/sluice-push/sluice/reconnect"
@@ -91,4 +93,90 @@ func ExamplePool_Acquire() {
 	msg, _ := second.Session().Receive(ctx)
 	fmt.Println(string(msg), first.Session() != second.Session(), pool.Stats().Pending)
 	// Output: answer true 2
+}
+
+// named starts a server that says its name to whoever connects.
+func named(name string) (srv *session.Server, address string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	srv = session.NewServer(codec.Line{}, &session.Handler{
+		Open: func(s *session.Session) error { return s.Send([]byte(name)) },
+	}, nil)
+	go func() { _ = srv.Serve(ln) }()
+	return srv, ln.Addr().String()
+}
+
+// What discovery finds is handed to the pool, which moves in one step: the old session is not picked any more, and says goodbye when
+// nobody needs it.
+func ExamplePool_SetAddresses() {
+	first, address := named("first")
+	defer first.Close()
+	second, found := named("second")
+	defer second.Close()
+	client := session.NewClient(codec.Line{}, nil, nil)
+	defer client.Close()
+	pool, err := reconnect.New(client, &reconnect.Options{Addresses: []string{address}}) // messages are received
+	if err != nil {
+		panic(err)
+	}
+	defer pool.Close()
+	ctx := context.Background()
+	greet := func() {
+		if err := pool.Wait(ctx, 1); err != nil {
+			panic(err)
+		}
+		s, err := pool.Pick("")
+		if err != nil {
+			panic(err)
+		}
+		msg, _ := s.Receive(ctx)
+		fmt.Println(string(msg))
+	}
+
+	greet()
+	if err := pool.SetAddresses([]string{found}); err != nil {
+		panic(err)
+	}
+	greet()
+	// Output:
+	// first
+	// second
+}
+
+// What becomes of a slot is told, here of one whose server is not there, and which gives up after two attempts.
+func ExampleOptions() {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	_ = ln.Close() // nobody listens there now
+	client := session.NewClient(codec.Line{}, nil, nil)
+	defer client.Close()
+	events := make(chan reconnect.Event, 8)
+	pool, err := reconnect.New(client, &reconnect.Options{
+		Addresses:   []string{ln.Addr().String()},
+		MaxAttempts: 2,
+		Jitter:      func(time.Duration) time.Duration { return 0 }, // for the example; leave it nil
+		State:       func(e reconnect.Event) { events <- e },
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer pool.Close()
+	pool.Start()
+	for e := range events {
+		fmt.Println(e.State, e.Attempt)
+		if e.State == reconnect.Failed {
+			break
+		}
+	}
+	fmt.Println(errors.Is(pool.Wait(context.Background(), 1), reconnect.ErrGaveUp))
+	// Output:
+	// connecting 0
+	// backing off 1
+	// connecting 1
+	// failed 2
+	// true
 }
