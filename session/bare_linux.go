@@ -56,7 +56,9 @@ func (b *bare) offer(w *buffer.Batch) (int, error) {
 	return w.WriteTo(uintptr(b.seat.fd))
 }
 
-func (b *bare) offerLarge(l *buffer.Large) (int, error) { return l.WriteTo(uintptr(b.seat.fd)) }
+func (b *bare) offerLarge(l *buffer.Large) (int, error) {
+	return l.WriteTo(uintptr(b.seat.fd), &b.srv.pools.Read)
+}
 
 func (b *bare) holding() bool { return false }
 

@@ -27,7 +27,7 @@ func (s *Session) WriteLarge(frame []byte) error {
 
 // WriteFile writes head, which may be empty, and size bytes of f from offset on as one frame, which is already encoded, and waits like
 // [Session.WriteLarge]. Over plain TCP and Unix sockets on Linux the kernel sends the file itself (sendfile); elsewhere, and over TLS, it
-// is read in pieces of Options.ReadBuffer. The position of f is neither used nor changed, so several sessions may send it at the same
+// is read in pieces of Options.ReadBuffer. f is a regular file. The position of f is neither used nor changed, so several sessions may send it at the same
 // time; it must stay open until WriteFile has returned. If f ends before size bytes the error is io.ErrUnexpectedEOF: nothing was written
 // if that was known from the start, otherwise the session has ended. The other errors are those of WriteLarge.
 func (s *Session) WriteFile(head []byte, f *os.File, offset, size int64) error {
@@ -35,13 +35,14 @@ func (s *Session) WriteFile(head []byte, f *os.File, offset, size int64) error {
 		return fmt.Errorf("session: write file: offset %d and size %d must not be negative", offset, size)
 	}
 	info, err := f.Stat()
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("session: write file: %w", err)
-	}
-	if info.Mode().IsRegular() && size > max(info.Size()-offset, 0) {
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("session: write file: %s is not a regular file: read from it, and use Write", f.Name())
+	case size > max(info.Size()-offset, 0):
 		return fmt.Errorf("session: write file: %w: %d bytes from %d, it has %d", io.ErrUnexpectedEOF, size, offset, info.Size())
-	}
-	if len(head) == 0 && size == 0 {
+	case len(head) == 0 && size == 0:
 		return nil
 	}
 	l, err := buffer.NewFile(head, f, offset, size)

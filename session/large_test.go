@@ -181,6 +181,11 @@ func TestFilesThatAreTooShort(t *testing.T) {
 				t.Errorf("offset and size %v were taken", at)
 			}
 		}
+		if r, w, err := os.Pipe(); err != nil {
+			t.Error(err)
+		} else if err := errors.Join(r.Close(), f.s.WriteFile(nil, w, 0, 1), w.Close()); err == nil {
+			t.Error("a pipe was taken")
+		}
 		fail := make(chan error, 1)
 		go func() { fail <- f.s.WriteFile(nil, file, 0, 4<<20) }()
 		expect(t, f.client, string(content[:10]))

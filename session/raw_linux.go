@@ -106,16 +106,16 @@ func (c *raw) push(b *buffer.Batch) (int, error) {
 	return b.PushTo(c.rc)
 }
 
-func (c *raw) offerLarge(_ *Session, l *buffer.Large) (n int, err error) {
-	if failed := c.rc.Control(func(fd uintptr) { n, err = l.WriteTo(fd) }); failed != nil {
+func (c *raw) offerLarge(s *Session, l *buffer.Large) (n int, err error) {
+	if failed := c.rc.Control(func(fd uintptr) { n, err = l.WriteTo(fd, &s.srv.pools.Read) }); failed != nil {
 		return 0, failed
 	}
 	return n, err
 }
 
-func (c *raw) pushLarge(_ *Session, l *buffer.Large) (n int, err error) {
+func (c *raw) pushLarge(s *Session, l *buffer.Large) (n int, err error) {
 	failed := c.rc.Write(func(fd uintptr) bool {
-		n, err = l.WriteTo(fd)
+		n, err = l.WriteTo(fd, &s.srv.pools.Read)
 		return n > 0 || err != nil
 	})
 	if failed != nil {

@@ -24,3 +24,6 @@ func (q *Queue) Memory() (said, does int) {
 
 // Held returns how much memory is held.
 func (in *Inbound) Held() int { return cap(in.buf) }
+
+// Copied has the file read, as if the kernel could not send from it.
+func (l *Large) Copied() { l.copied = true }

@@ -18,8 +18,9 @@ type Large struct {
 	off  int64           // or from there in it,
 	left int64           // so many bytes; of p or file
 
-	chunk *Buffer // what was read from file and is not written yet, or nil
-	ready []byte  // in chunk
+	copied bool    // the kernel cannot send from this file
+	chunk  *Buffer // what was read from file and is not written yet, or nil
+	ready  []byte  // in chunk
 
 	// Zero says that memory may be sent without the kernel copying it. Then Sent counts the calls that did, which it reports back, and
 	// Acked those that it has reported. First is the number of the first.
@@ -62,17 +63,26 @@ func (l *Large) Lend(b *Batch, pool *Pool) error {
 		b.Add(l.p)
 		return nil
 	}
-	if len(l.ready) == 0 && l.left > 0 {
-		if l.chunk == nil {
-			l.chunk = pool.Get()
-		}
-		n, err := l.file.ReadAt(l.chunk.B[:min(int64(len(l.chunk.B)), l.left)], l.off)
-		if n == 0 {
-			return fileError(err)
-		}
-		l.ready = l.chunk.B[:n]
+	if err := l.read(pool); err != nil {
+		return err
 	}
 	b.Add(l.ready)
+	return nil
+}
+
+// read reads from the file if nothing of it is ready.
+func (l *Large) read(pool *Pool) error {
+	if len(l.ready) > 0 || l.left == 0 {
+		return nil
+	}
+	if l.chunk == nil {
+		l.chunk = pool.Get()
+	}
+	n, err := l.file.ReadAt(l.chunk.B[:min(int64(len(l.chunk.B)), l.left)], l.off)
+	if n == 0 {
+		return fileError(err)
+	}
+	l.ready = l.chunk.B[:n]
 	return nil
 }
 

@@ -13,21 +13,31 @@ import (
 const largeStep = 512 << 10
 
 // WriteTo makes one write of what is left to a socket that does not block, and returns how many bytes it took, which are off then: none
-// is no error but a lack of room. The error may be the file's: that it is shorter than it was is io.ErrUnexpectedEOF.
-func (l *Large) WriteTo(fd uintptr) (int, error) {
-	n, err := l.writeTo(fd)
+// is no error but a lack of room. The error may be the file's: that it is shorter than it was is io.ErrUnexpectedEOF. A file from which
+// the kernel cannot send is read into a buffer of pool.
+func (l *Large) WriteTo(fd uintptr, pool *Pool) (int, error) {
+	n, err := l.writeTo(fd, pool)
 	l.Written(n)
 	return n, err
 }
 
-func (l *Large) writeTo(fd uintptr) (int, error) {
+func (l *Large) writeTo(fd uintptr, pool *Pool) (int, error) {
 	switch {
 	case len(l.head) > 0:
 		return socketResult(Send(fd, l.head))
 	case l.left == 0:
 		return 0, nil
+	case l.file != nil && l.copied:
+		if err := l.read(pool); err != nil {
+			return 0, err
+		}
+		return socketResult(Send(fd, l.ready))
 	case l.file != nil:
-		return l.sendFile(int(fd))
+		n, err := l.sendFile(int(fd))
+		if l.copied {
+			return l.writeTo(fd, pool)
+		}
+		return n, err
 	}
 	p := l.p[:min(len(l.p), largeStep)]
 	if l.Zero {
@@ -58,6 +68,9 @@ func (l *Large) sendFile(fd int) (n int, err error) {
 	case failed != nil:
 		return 0, failed
 	case err == syscall.EAGAIN: //nolint:errorlint // an errno
+		return 0, nil
+	case err == syscall.EINVAL, err == syscall.ENOSYS, err == syscall.EOPNOTSUPP: //nolint:errorlint // an errno
+		l.copied = true
 		return 0, nil
 	case err != nil:
 		return 0, os.NewSyscallError("sendfile", err)
