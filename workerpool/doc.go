@@ -26,6 +26,9 @@
 // tasks that compute, as many workers as processors; [Elastic] for tasks that wait, and a number of which nobody knows.
 // [RoundRobin] is Shared without its one lock, for machines with many processors; with few it costs more.
 //
+// For the handlers of package session (Options.Executor there) no order is needed: a session has one task at a time, whichever executor
+// runs it. So Elastic if handlers wait, Shared if they compute; see also when to use none.
+//
 // # What a task costs
 //
 // Two goroutines submit tasks of a thousand keys, four workers run them. Saturated is the processor time of a task beyond that of a

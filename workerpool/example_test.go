@@ -4,11 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/session"
+	"github.com/sluice-push/sluice/transport"
 	"github.com/sluice-push/sluice/workerpool"
 )
+
+// At most two handlers of a server run at a time, however many sessions it has. What waits is not read, so that peers feel it.
+func Example_sessions() {
+	e := workerpool.NewElastic(&workerpool.Options{Workers: 2})
+	srv := session.NewServer(codec.Line{}, &session.Handler{
+		Message: func(s *session.Session, msg []byte) {
+			_ = s.Send(fmt.Appendf(nil, "answer to %s", msg))
+			s.End(nil, nil)
+		},
+	}, &session.Options{Executor: e})
+	client, server := transport.Pipe(0)
+	if _, err := srv.ServeConn(server, nil); err != nil {
+		panic(err)
+	}
+
+	fmt.Fprintln(client, "a query")
+	answer, err := io.ReadAll(client)
+	fmt.Printf("%s%v\n", answer, err)
+	_ = client.Close()
+	_ = srv.Close() // before its executor
+	_ = e.Close()
+	fmt.Println(e.Stats().Run > 0)
+	// Output:
+	// answer to a query
+	// <nil>
+	// true
+}
 
 // Messages of one session are handled in their order, whatever becomes of the others, on workers that come and go.
 func ExampleStrand() {
