@@ -22,10 +22,11 @@ type load struct {
 	pool    *reconnect.Pool // nil without -reconnect
 	callers []*caller
 
-	latency  histogram
-	answered atomic.Uint64
-	again    atomic.Uint64 // requests that were sent again
-	stopping atomic.Bool   // nothing new is sent
+	latency    histogram
+	answered   atomic.Uint64
+	reconnects atomic.Uint64 // sessions that took the place of another
+	again      atomic.Uint64 // requests that were sent again
+	stopping   atomic.Bool   // nothing new is sent
 
 	waiting atomic.Int64  // clients that are not done
 	done    chan struct{} // closed when none is waiting
@@ -40,6 +41,7 @@ type load struct {
 type caller struct {
 	number  int
 	window  window
+	opened  bool // it had a session
 	greeted bool // the session has the answer to its connect
 	done    bool
 	frame   []byte // where requests are made
@@ -98,7 +100,10 @@ func (l *load) dial(ctx context.Context) {
 // open begins a session: the first, or another one.
 func (l *load) open(s *session.Session) (*caller, error) {
 	c := s.Value().(*caller)
-	c.greeted = false
+	if c.opened {
+		l.reconnects.Add(1)
+	}
+	c.opened, c.greeted = true, false
 	return c, c.send(s, command.Request{Command: command.Connect, ID: uint64(c.number), Body: fmt.Appendf(nil, "load-%d", c.number)})
 }
 

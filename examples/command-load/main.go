@@ -57,6 +57,8 @@ func (s *settings) check() error {
 		return errors.New("-in-flight: 1 to 65536")
 	case s.size < command.Header || s.size > command.MaxFrame:
 		return fmt.Errorf("-size: %d to %d", command.Header, command.MaxFrame)
+	case s.inFlight > 1<<30/s.size:
+		return errors.New("-in-flight and -size: at most 1 GiB in flight for each client")
 	case s.attempts < 1:
 		return errors.New("-attempts: at least 1")
 	case s.timeout <= 0 || s.interval <= 0:

@@ -48,7 +48,7 @@ func TestLoad(t *testing.T) {
 				t.Errorf("status %d\n%s", status, stderr)
 			}
 			contains(t, stdout, "answered 600 of 600", "every answer came, in order, exactly once")
-			contains(t, srv.End(syscall.SIGTERM), "3 clients, 603 requests, 603 answers")
+			contains(t, srv.End(syscall.SIGTERM), "clients: 3, requests: 603, answers: 603")
 		})
 	}
 }
@@ -81,7 +81,7 @@ func TestRestart(t *testing.T) {
 	n = progress(t, p, "3 of 3 connected", n)
 	progress(t, p, "3 of 3 connected", n)
 	contains(t, p.End(syscall.SIGTERM), "3 reconnects", "every answer came, in order, exactly once")
-	contains(t, srv.End(syscall.SIGTERM), "3 clients, ")
+	contains(t, srv.End(syscall.SIGTERM), "clients: 3, ")
 }
 
 // Without -reconnect it ends when the server does, and says what is missing.
@@ -124,6 +124,7 @@ func TestNobody(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	for _, args := range []string{
 		"-clients 0", "-in-flight 0", "-in-flight 65537", "-size 12", "-size 65537", "-attempts 0", "-timeout 0", "-interval -1s",
+		"-in-flight 65536 -size 65536",
 	} {
 		flag := strings.Fields(args)[0]
 		status, _, stderr := program.Start(t, strings.Fields(args)...).Exit()

@@ -36,7 +36,7 @@ func (l *load) line(r *reading, d time.Duration) string {
 		text += fmt.Sprintf(" of %d", l.messages*uint64(l.clients))
 	}
 	if l.pool != nil {
-		text += fmt.Sprintf(", %d reconnects, %d sent again", l.pool.Stats().Reconnects, l.again.Load())
+		text += fmt.Sprintf(", %d reconnects, %d sent again", l.reconnects.Load(), l.again.Load())
 	}
 	return text
 }

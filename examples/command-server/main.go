@@ -67,5 +67,5 @@ func main() {
 
 // summary says what the server has done.
 func (srv *server) summary() string {
-	return fmt.Sprintf("%d clients, %d requests, %d answers", srv.Stats().Opened, srv.received.Load(), srv.sent.Load())
+	return fmt.Sprintf("clients: %d, requests: %d, answers: %d", srv.Stats().Opened, srv.received.Load(), srv.sent.Load())
 }

@@ -117,7 +117,7 @@ func TestCommands(t *testing.T) {
 			server.Signal(syscall.SIGTERM)
 			p.end()
 			status, stdout, stderr := server.Exit()
-			if status != 0 || !strings.Contains(stdout, "1 clients, 1009 requests, 1009 answers") {
+			if status != 0 || !strings.Contains(stdout, "clients: 1, requests: 1009, answers: 1009") {
 				t.Errorf("status %d\n%s\n%s", status, stdout, stderr)
 			}
 		})
@@ -227,7 +227,7 @@ func TestMetrics(t *testing.T) {
 	if values["req_recv_total"] != clients*(submits+1) || values["rsp_send_total"] != clients*(submits+1) {
 		t.Errorf("metrics are %v, want %d requests and answers", values, clients*(submits+1))
 	}
-	end(t, server, "3 clients, 18 requests, 18 answers")
+	end(t, server, "clients: 3, requests: 18, answers: 18")
 }
 
 // end ends the server and looks for its last words.

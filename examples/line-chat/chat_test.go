@@ -153,7 +153,7 @@ func TestSlow(t *testing.T) {
 
 func TestUnknownPolicy(t *testing.T) {
 	status, _, stderr := program.Start(t, "-slow", "wait").Exit()
-	if status != 2 || !strings.Contains(stderr, "one of close, drop, refuse is expected") {
+	if status != 2 || !strings.Contains(stderr, "drop, refuse or close is expected") {
 		t.Errorf("status %d\n%s", status, stderr)
 	}
 }

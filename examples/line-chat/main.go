@@ -11,11 +11,8 @@
 package main
 
 import (
+	"errors"
 	"flag"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/sluice-push/sluice/codec"
@@ -26,18 +23,11 @@ import (
 // maxLine is how long a line of a peer may be, in bytes. What is made of it may be longer by a name.
 const maxLine = 1000
 
-// policies are the values of -slow.
-var policies = map[string]session.Policy{"drop": session.DropOldest, "refuse": session.Refuse, "close": session.CloseSlow}
-
 func main() {
 	slow := session.DropOldest
-	flag.Func("slow", "what becomes of slow readers: `drop`, refuse or close (default drop)", func(word string) error {
-		p, ok := policies[word]
-		if !ok {
-			return fmt.Errorf("one of %s is expected", strings.Join(slices.Sorted(maps.Keys(policies)), ", "))
-		}
-		slow = p
-		return nil
+	flag.Func("slow", "what becomes of slow readers: `drop`, refuse or close (default drop)", func(word string) (err error) {
+		slow, err = policy(word)
+		return err
 	})
 	app := run.Start("127.0.0.1:7002")
 	r := newRoom(&session.Options{
@@ -51,6 +41,19 @@ func main() {
 	})
 	app.AtEnd(r.srv.Shutdown)
 	app.Exit(r.srv.Serve(app.Listener))
+}
+
+// policy returns what a value of -slow stands for.
+func policy(word string) (session.Policy, error) {
+	switch word {
+	case "drop":
+		return session.DropOldest, nil
+	case "refuse":
+		return session.Refuse, nil
+	case "close":
+		return session.CloseSlow, nil
+	}
+	return 0, errors.New("drop, refuse or close is expected")
 }
 
 // newRoom makes a room and its server. Of the options it sets the observer.

@@ -91,6 +91,32 @@ func TestTooLarge(t *testing.T) {
 	p.End(os.Interrupt)
 }
 
+// Whoever does not want to wait for peers that stay asks a second time.
+func TestTwice(t *testing.T) {
+	p := program.Start(t, "-listen", "127.0.0.1:0")
+	conn, err := net.Dial("tcp", p.After("listening on "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	// An echo shows that there is a session.
+	if _, err := conn.Write(make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	p.Signal(os.Interrupt)
+	if n, err := conn.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+		t.Fatalf("%d bytes and %v, want the end", n, err)
+	}
+	p.Signal(os.Interrupt)
+	if status, stdout, stderr := p.Exit(); status != -1 || strings.Contains(stdout, "ended") {
+		t.Errorf("status %d, want that of a signal\n%s\n%s", status, stdout, stderr)
+	}
+}
+
 // What cannot be is said, and is no success.
 func TestMistakes(t *testing.T) {
 	for args, want := range map[string]struct {

@@ -51,11 +51,15 @@ func Parse() {
 	}
 }
 
-// Signals returns a context that is done when the program is asked to end. From then on signals do what they do without it. It is
-// for programs that do not Start, and called once.
+// Signals returns a context that is done when the program is asked to end. By then signals do again what they do without it, so
+// that the next one ends the program. It is for programs that do not Start, and called once.
 func Signals() context.Context {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	asked, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	context.AfterFunc(asked, func() {
+		restore()
+		cancel()
+	})
 	collectOnSignal(ctx.Done())
 	return ctx
 }
