@@ -3,9 +3,12 @@ package guide_test
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"time"
 
 	"github.com/sluice-push/sluice/codec"
@@ -95,6 +98,37 @@ func Example_broadcast() {
 
 	printLines(conn, 1)
 	// Output: the same for everybody
+}
+
+func download(s *session.Session, f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	head := binary.BigEndian.AppendUint64(nil, uint64(info.Size())) // codec.Length{Bytes: 8}
+	return s.WriteFile(head, f, 0, info.Size())
+}
+
+func Example_file() {
+	f, err := os.Open("doc.go")
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	srv := session.NewServer(codec.Length{Bytes: 8}, &session.Handler{
+		Message: func(s *session.Session, _ []byte) { s.End(nil, download(s, f)) },
+	}, nil)
+	conn, stop := serve(srv)
+	defer stop()
+
+	fmt.Fprint(conn, "\x00\x00\x00\x00\x00\x00\x00\x04file")
+	all, err := io.ReadAll(conn)
+	if err != nil {
+		panic(err)
+	}
+	msg, n, err := codec.Length{Bytes: 8}.Decode(all)
+	fmt.Printf("%.22s %v %v\n", msg, n == len(all), err)
+	// Output: // Package guide holds true <nil>
 }
 
 func Example_refuse() {
