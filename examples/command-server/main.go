@@ -9,7 +9,8 @@
 //	3  the name is longer than 64 bytes or not UTF-8; the session is not connected
 //
 // Everything else ends the session, after the answers to what came before: a frame too short to have an id, or longer than 64 KiB,
-// and a command that there is not. Standard error says so.
+// and a command that there is not. Standard error says so. It does as well when a session says nothing for its first ten seconds, which
+// is all the time it has for that: see [session.Options].
 //
 // With -metrics there are metrics for Prometheus at /metrics, and the profiles of net/http/pprof at /debug/pprof/, on an address
 // of their own:
