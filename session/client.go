@@ -85,7 +85,7 @@ func (c *Client) ServeConn(conn net.Conn, at *Attach) (*Session, error) {
 // called from a handler it does not wait. It always returns nil.
 func (c *Client) Close() error { return c.srv.Close() }
 
-// Shutdown calls Drain of the handler for every session, and waits until all have ended. When ctx is done first it closes the rest as
+// Shutdown calls Drain of the handler for every session, or ends it gently if there is none, and waits until all have ended. When ctx is done first it closes the rest as
 // Close does and returns the context's error. Nothing can be dialed any more. Called from a handler it does not wait.
 func (c *Client) Shutdown(ctx context.Context) error { return c.srv.Shutdown(ctx) }
 

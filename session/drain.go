@@ -70,7 +70,9 @@ func (s *Session) drainOnce() {
 	s.mu.Lock()
 	drain := s.h.Drain
 	s.mu.Unlock()
-	if drain != nil {
-		s.guard("drain", func() { drain(s) })
+	if drain == nil {
+		s.End(nil, s.srv.shut)
+		return
 	}
+	s.guard("drain", func() { drain(s) })
 }

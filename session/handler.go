@@ -64,7 +64,7 @@ type Handler struct {
 
 	// Drain is called for every session when the server begins to shut down. It should say goodbye with [Session.End], now
 	// or soon, and runs on the goroutine that called Shutdown, so possibly during Message or even Close; for a session that is not open
-	// yet, right after Open.
+	// yet, right after Open. If it is nil, sessions are ended gently: what waits is written first.
 	Drain func(*Session)
 
 	// Close is called when the session has ended and none of its other functions is running. Nothing can be sent any more.

@@ -27,8 +27,8 @@ func (s *Session) WriteLarge(frame []byte) error {
 
 // WriteFile writes head, which may be empty, and size bytes of f from offset on as one frame, which is already encoded, and waits like
 // [Session.WriteLarge]. Over plain TCP and Unix sockets on Linux the kernel sends the file itself (sendfile); elsewhere, and over TLS, it
-// is read in pieces of Options.ReadBuffer. f is a regular file. The position of f is neither used nor changed, so several sessions may send it at the same
-// time; it must stay open until WriteFile has returned. If f ends before size bytes the error is io.ErrUnexpectedEOF: nothing was written
+// is read in pieces of Options.ReadBuffer. f is a regular file, whose position is neither used nor changed, so several sessions may send
+// it at the same time; it must stay open until WriteFile has returned. If f ends before size bytes the error is io.ErrUnexpectedEOF: nothing was written
 // if that was known from the start, otherwise the session has ended. The other errors are those of WriteLarge.
 func (s *Session) WriteFile(head []byte, f *os.File, offset, size int64) error {
 	if offset < 0 || size < 0 {

@@ -36,6 +36,32 @@ func TestShutdownWaitsForSessions(t *testing.T) {
 	})
 }
 
+// Without a function that says goodbye sessions end in order: what was sent arrives, and then the end.
+func TestShutdownWithoutDrain(t *testing.T) {
+	over(t, func(t *testing.T, tr transport) {
+		f := newFixture(t, tr, line, echo(), smallBuffers())
+		done := make(chan error, 1)
+		sent := make(chan struct{})
+		go func() {
+			_ = f.s.Write(make([]byte, 100_000)) // more than there is room for
+			close(sent)
+		}()
+		expect(t, f.client, "\x00")
+		<-sent
+		go func() { done <- f.srv.Shutdown(bounded(t)) }()
+		if n := len(expectEnd(t, f.client)); n != 99_999 {
+			t.Errorf("%d bytes came before the end", n)
+		}
+		_ = f.client.Close()
+		if err := receive(t, done); err != nil {
+			t.Error(err)
+		}
+		if info := receive(t, f.closed); !errors.Is(info.Err, session.ErrServerClosed) || info.Undelivered != 0 {
+			t.Errorf("ended by %v, %v, %d bytes undelivered", info.By, info.Err, info.Undelivered)
+		}
+	})
+}
+
 func pipeEnd() net.Conn { c, _ := net.Pipe(); return c }
 
 func TestShutdownEndsWithItsContext(t *testing.T) {

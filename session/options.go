@@ -68,10 +68,12 @@ const (
 	EngineGoroutine
 )
 
-// Options are the settings of a server. A nil *Options is all defaults. For every number and duration zero means the default and
+// Options are the settings of a server, or of a client, for which those of accepting and of first bytes mean nothing. A nil *Options is
+// all defaults. For every number and duration zero means the default and
 // negative means off, unless it says something else.
 type Options struct {
-	// MaxMessage is the largest message in bytes, received or assembled by the codec; default 64 KiB. At most this and 16 KiB
+	// MaxMessage is the largest message in bytes, received or assembled by the codec; default 64 KiB. Codecs have a limit of their own,
+	// which has to be raised as well. At most this and 16 KiB
 	// of framing are kept for a message that is not complete.
 	MaxMessage int
 	// ReadBuffer is the size in bytes of the pooled buffers that sessions borrow while they read; default 64 KiB, never off.
@@ -90,10 +92,13 @@ type Options struct {
 	// WriteTimeout ends a session that has bytes to write of which the peer's side took none for so long; default 10 s. It also
 	// bounds how long the Wait policy waits.
 	WriteTimeout time.Duration
-	// HandshakeTimeout bounds the TLS handshake, or the PROXY header, and then the time until the codec has used the first bytes;
-	// default 10 s. For connections given to ServeConn only the TLS handshake counts. A client's Dial takes no longer for
-	// connecting and the TLS handshake together.
+	// HandshakeTimeout bounds the TLS handshake, and before it the PROXY header; default 10 s. A client's Dial takes no longer for connecting
+	// and the TLS handshake together.
 	HandshakeTimeout time.Duration
+	// FirstTimeout bounds the time after that until the codec has used the first bytes, for connections that Serve accepts and those
+	// given to ServeConn without an [Attach]; default HandshakeTimeout. A server whose clients only listen has to set it to a negative
+	// one, or they are disconnected when it has passed.
+	FirstTimeout time.Duration
 	// IdleTimeout ends a session from which nothing was received for so long. Zero means off: silence is normal where data is
 	// pushed, and TCP keep-alive finds peers that are gone.
 	IdleTimeout time.Duration
@@ -107,7 +112,8 @@ type Options struct {
 	Engine Engine
 
 	// Executor runs Open, Message and Tick of all sessions, but of those whose messages are received, if it is not nil: so many at a
-	// time as it wants to. Functions of one session still run one after the other, in whatever order the executor keeps. While it has no
+	// time as it wants to. Functions of one session still run one after the other, so that it need not keep an order; the key that it
+	// is given is the session's ID. While it has no
 	// room sessions are not read, so that peers feel it; nothing is dropped. It is shared as its owner likes, and must not be closed
 	// before the server is; a session whose turn it dropped is not read any more, and ends when it is closed.
 	// Without one, functions run on event loops, or on the goroutines of sessions: see the package comment.
@@ -198,6 +204,7 @@ func (o *Options) withDefaults() Options {
 	}
 	c.WriteTimeout = duration(c.WriteTimeout, 10*time.Second)
 	c.HandshakeTimeout = duration(c.HandshakeTimeout, 10*time.Second)
+	c.FirstTimeout = duration(c.FirstTimeout, c.HandshakeTimeout)
 	c.IdleTimeout = max(c.IdleTimeout, 0)
 	c.Linger = duration(c.Linger, 5*time.Second)
 	c.TickInterval = max(c.TickInterval, 0)

@@ -168,7 +168,7 @@ func (s *Session) forgiveLocked() {
 	now := s.srv.clock()
 	s.lastRead.Store(now)
 	if s.handshake && s.endBy > 0 {
-		s.endBy = now + int64(s.o.HandshakeTimeout)
+		s.endBy = now + int64(s.o.FirstTimeout)
 	}
 }
 

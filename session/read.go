@@ -12,8 +12,8 @@ import (
 func (s *Session) startClocksLocked() {
 	now := s.srv.clock()
 	s.lastRead.Store(now)
-	if s.handshake = s.handshake && s.o.HandshakeTimeout > 0; s.handshake && s.phase.Load() == phaseOpen {
-		s.endBy = now + int64(s.o.HandshakeTimeout)
+	if s.handshake = s.handshake && s.o.FirstTimeout > 0; s.handshake && s.phase.Load() == phaseOpen {
+		s.endBy = now + int64(s.o.FirstTimeout)
 	}
 	if s.o.TickInterval > 0 {
 		s.nextTick = now + int64(s.o.TickInterval)
@@ -65,7 +65,7 @@ func (s *Session) lateLocked() (tick bool) {
 	case s.endBy > 0 && now >= s.endBy:
 		err := ErrTimeout
 		if phase == phaseOpen {
-			err = fmt.Errorf("%w: no handshake for %v", ErrTimeout, o.HandshakeTimeout)
+			err = fmt.Errorf("%w: no first message for %v", ErrTimeout, o.FirstTimeout)
 		}
 		s.failLocked(ByTimeout, err)
 	case phase == phaseEnding:

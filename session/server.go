@@ -138,7 +138,8 @@ func (srv *Server) begin(s *Session) error {
 // clock is the server's time, in nanoseconds since it was made.
 func (srv *Server) clock() int64 { return int64(time.Since(srv.start)) }
 
-// Sessions visits the sessions that are live when it begins. A session may end while it is being visited.
+// Sessions visits the sessions that are live when it begins. A session may end while it is being visited. Who sends something to all of them
+// under the Wait policy goes at the pace of the slowest: see the section on fan-out, and [Options].
 func (srv *Server) Sessions() iter.Seq[*Session] {
 	return func(yield func(*Session) bool) {
 		for _, s := range srv.snapshot() {
@@ -194,7 +195,8 @@ func (srv *Server) ended() {
 	srv.watch.wg.Wait()
 }
 
-// Shutdown stops listening, calls Drain of the handler for every session, and waits until all sessions have ended. When ctx is
+// Shutdown stops listening, calls Drain of the handler for every session, or ends it gently if there is none, and waits until all
+// sessions have ended: those that Drain does not end when their peers leave. When ctx is
 // done first it closes the rest as Close does, which lets go of a Drain that waits for its peer, and returns the context's error.
 // Called from a handler it does not wait.
 func (srv *Server) Shutdown(ctx context.Context) error {

@@ -183,8 +183,10 @@ func TestTimeouts(t *testing.T) {
 	}{
 		{"handshake", session.Options{HandshakeTimeout: short}, ""},
 		{"handshake begun", session.Options{HandshakeTimeout: short}, "hel"},
+		{"first message", session.Options{FirstTimeout: short}, ""},
+		{"first message begun", session.Options{FirstTimeout: short, HandshakeTimeout: -1}, "hel"},
 		{"idle", session.Options{IdleTimeout: short}, "hello\n"},
-		{"idle, nothing said", session.Options{IdleTimeout: short, HandshakeTimeout: -1}, ""},
+		{"idle, nothing said", session.Options{IdleTimeout: short, FirstTimeout: -1}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

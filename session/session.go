@@ -13,7 +13,8 @@ import (
 )
 
 // Session is one live connection with identity. All methods may be called by any goroutine at any time, unless they say
-// otherwise, and none but Close, and Send, Write and WriteShared under the Wait policy, ever blocks.
+// otherwise, and none ever blocks but Close, those that wait for messages (Receive, Messages), those that wait until a large frame is
+// written (WriteLarge, WriteFile), and Send, Write and WriteShared under the Wait policy.
 type Session struct {
 	// What each turn touches comes first, so that an idle session costs few misses of the cache when bytes come: up to the first
 	// fields of seat.

@@ -53,6 +53,7 @@ func (l *Limits) settings(o Options) settings {
 	}
 	o.WriteTimeout = instead(l.WriteTimeout, o.WriteTimeout)
 	o.HandshakeTimeout = instead(0, o.HandshakeTimeout)
+	o.FirstTimeout = instead(0, o.FirstTimeout)
 	o.IdleTimeout = instead(l.IdleTimeout, o.IdleTimeout)
 	o.Linger = instead(l.Linger, o.Linger)
 	o.TickInterval = instead(l.TickInterval, o.TickInterval)

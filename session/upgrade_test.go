@@ -106,7 +106,7 @@ var errTicked = errors.New("ticked")
 func TestLimitsOverOptions(t *testing.T) {
 	full := session.Options{
 		MaxMessage: 1, QueueBytes: 2, QueueFrames: 3, QueueAge: 4, Policy: session.Refuse, WriteTimeout: 5, HandshakeTimeout: 6, IdleTimeout: 7,
-		Linger: 8, TickInterval: 9, ReadBuffer: 10, MaxSessions: 11,
+		FirstTimeout: 12, Linger: 8, TickInterval: 9, ReadBuffer: 10, MaxSessions: 11,
 	}
 	off := session.Options{WriteTimeout: -1, HandshakeTimeout: -1, Linger: -1}
 	tests := map[string]struct {

@@ -37,7 +37,7 @@ func main() {
 		SendBuffer:  32 << 10, // what the kernel keeps for a slow reader nobody counts
 		Linger:      time.Second,
 		// People read first and talk later, if at all.
-		HandshakeTimeout: -1,
+		FirstTimeout: -1,
 	})
 	app.AtEnd(r.srv.Shutdown)
 	app.Exit(r.srv.Serve(app.Listener))

@@ -1,8 +1,7 @@
 // Command tcp-echo is a server in two lines: NewServer and Serve. Its messages are 4 bytes of length, most significant first, and
-// that many bytes, at most 64 KiB; each comes back as it is.
+// that many bytes, at most 16 MiB; each comes back as it is.
 //
-// Who connects and says nothing for ten seconds is disconnected, as are peers that send what is no message, and those that do not
-// read what they get: the defaults of [session.Options].
+// Who sends what is no message, or does not read what it gets, is disconnected. Silence is allowed.
 package main
 
 import (
@@ -11,15 +10,15 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
+const most = 16 << 20 // bytes of a message
+
 func main() {
 	app := run.Start("127.0.0.1:7001")
-	srv := session.NewServer(codec.Length{}, &session.Handler{Message: echo, Drain: goodbye}, nil)
+	o := &session.Options{MaxMessage: most, FirstTimeout: -1}
+	srv := session.NewServer(codec.Length{Max: most}, &session.Handler{Message: echo}, o)
 	app.AtEnd(srv.Shutdown)
 	app.Exit(srv.Serve(app.Listener))
 }
 
 // echo sends a message back. If that fails the session is over, and there is nobody to tell.
 func echo(s *session.Session, msg []byte) { _ = s.Send(msg) }
-
-// goodbye ends a session when the server is about to end, after what is still to be written.
-func goodbye(s *session.Session) { s.End(nil, nil) }

@@ -74,7 +74,7 @@ func TestEcho(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	p := program.Start(t, "-listen", "127.0.0.1:0")
 	address := p.After("listening on ")
-	for _, sent := range []string{"\xff\xff\xff\xff", "\x00\x01\x00\x01"} {
+	for _, sent := range []string{"\xff\xff\xff\xff", "\x01\x00\x00\x01"} {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)

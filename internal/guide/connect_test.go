@@ -207,7 +207,7 @@ func TestIdle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = conn.Write([]byte("hello\n")) // before its first message a client has HandshakeTimeout
+		_, _ = conn.Write([]byte("hello\n")) // before its first message a client has FirstTimeout
 		begin := time.Now()
 		if n, _ := conn.Read(make([]byte, 1)); n != 0 { // waits an hour that takes no time
 			t.Error("the server said something")
