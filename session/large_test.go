@@ -205,3 +205,40 @@ func TestFilesThatAreTooShort(t *testing.T) {
 		}
 	})
 }
+
+// A file of 1 MiB to a peer that throws it away: by the kernel, and read and written.
+func BenchmarkFile(b *testing.B) {
+	const size = 1 << 20
+	file, _ := temporary(b, size)
+	buf := make([]byte, size)
+	ways := map[string]func(s *session.Session) error{
+		"WriteFile":  func(s *session.Session) error { return s.WriteFile(nil, file, 0, size) },
+		"WriteLarge": func(s *session.Session) error { return s.WriteLarge(buf) },
+		"Write": func(s *session.Session) error {
+			if _, err := file.ReadAt(buf, 0); err != nil {
+				return err
+			}
+			return s.Write(buf)
+		},
+	}
+	for name, way := range ways {
+		b.Run(name, func(b *testing.B) {
+			f := newFixture(b, transports[0], line, session.Handler{}, &session.Options{QueueBytes: 2 * size})
+			_ = f.client.SetDeadline(time.Time{})
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				_, _ = io.Copy(io.Discard, f.client)
+			}()
+			b.SetBytes(size)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := way(f.s); err != nil {
+					b.Fatal(err)
+				}
+			}
+			f.s.Close()
+			<-over
+		})
+	}
+}
