@@ -59,7 +59,7 @@ func newLoad(s settings) (*load, error) {
 		l.callers = append(l.callers, &caller{number: i, window: newWindow(s.messages, s.inFlight), payload: payload})
 	}
 	l.waiting.Store(int64(s.clients))
-	h := session.Typed[*caller]{Open: l.open, Message: l.message, Drain: l.drain, Close: l.closed}
+	h := session.Typed[*caller]{Open: l.open, Message: l.message, Close: l.closed}
 	l.client = session.NewClient(command.Codec, h.Handler(), &session.Options{
 		IdleTimeout: s.timeout,
 		// All that may be in flight has room, so that a handler never waits for its own peer.
@@ -180,9 +180,6 @@ func (c *caller) send(s *session.Session, r command.Request) error {
 	c.frame = command.AppendRequest(c.frame[:0], r)
 	return s.Write(c.frame)
 }
-
-// drain says goodbye, when all are done.
-func (l *load) drain(s *session.Session, _ *caller) { s.End(nil, nil) }
 
 // closed is called when a session has ended. Without -reconnect it must not before its client is done.
 func (l *load) closed(_ *session.Session, c *caller, info *session.CloseInfo) {

@@ -33,7 +33,6 @@ func newServer(logger *slog.Logger, o *session.Options) *server {
 	h := session.Typed[*client]{
 		Open:    func(*session.Session) (*client, error) { return new(client), nil },
 		Message: srv.message,
-		Drain:   func(s *session.Session, _ *client) { s.End(nil, nil) },
 		Close:   srv.closed,
 	}
 	srv.Server = session.NewServer(command.Codec, h.Handler(), o)
