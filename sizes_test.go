@@ -20,8 +20,8 @@ const (
 
 // largerPackages may have more lines, each for a reason.
 var largerPackages = map[string]int{
-	// Two engines behind one seam, executors, and frames that are sent from where they lie. What would leave next are the loops.
-	"session": 6150,
+	// Two engines and datagrams behind one seam, executors, and frames that are sent from where they lie. What would leave next are the loops.
+	"session": 8400,
 }
 
 // Files, functions and packages stay small enough to be read.

@@ -36,7 +36,8 @@ func NewClient(codec Codec, h *Handler, o *Options) *Client {
 	return c
 }
 
-// Dial connects to an address and runs a session on the connection. Networks are "tcp", "tcp4", "tcp6" and "unix". Connecting, with the TLS
+// Dial connects to an address and runs a session on the connection. Networks are "tcp", "tcp4", "tcp6" and "unix", and for datagrams
+// "udp", "udp4" and "udp6": then nothing is sent yet, and the package comment says what differs. Connecting, with the TLS
 // handshake if there is one, takes no longer than ctx and Options.HandshakeTimeout allow; the session does not end with ctx. Errors are
 // those of [transport.Dial], [ErrLimit], and [ErrClientClosed], also when Close is called meanwhile.
 func (c *Client) Dial(ctx context.Context, network, address string) (*Session, error) {
@@ -60,6 +61,9 @@ func (c *Client) DialWith(ctx context.Context, network, address string, at *Atta
 	if limit := srv.o.HandshakeTimeout; limit > 0 {
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
+	}
+	if overPackets(network) {
+		return c.dialPacket(ctx, network, address, at)
 	}
 	conn, err := transport.Dial(ctx, network, address, &c.dial)
 	switch {

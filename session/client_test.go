@@ -141,7 +141,7 @@ func TestDialOne(t *testing.T) {
 			}
 		}
 	})
-	if s, err := session.Dial(bounded(t), "udp", "127.0.0.1:1", line, nil); s != nil || err == nil {
+	if s, err := session.Dial(bounded(t), "udplite", "127.0.0.1:1", line, nil); s != nil || err == nil {
 		t.Errorf("dialed %v, %v", s, err)
 	}
 }

@@ -166,7 +166,10 @@ func (s *Session) panicked(name string, v any) {
 }
 
 // roots are the functions at whose call a goroutine becomes one of a session.
-var roots = [...]string{"(*Session).run", "(*Session).notify", "(*Session).turnAway", "(*Session).execute", "(*driver).run"}
+var roots = [...]string{
+	"(*Session).run", "(*Session).notify", "(*Session).turnAway", "(*Session).execute", "(*driver).run",
+	"(*packetReader).run", "(*packetPeer).away",
+}
 
 // inHandler reports whether the calling goroutine is one of a session. Goroutines have no identity in Go; what tells are the
 // functions on their stack.

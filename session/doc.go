@@ -87,6 +87,34 @@
 // here, which costs what has arrived of it. Codecs never make the session allocate what a peer merely declares. When the peer has
 // been silent for ten to twenty seconds another goroutine takes the place of one that has handled something, with a small stack.
 //
+// # Datagrams
+//
+// [Server.ServePacket] runs a session for each address that sends datagrams to a socket, and [Client.Dial] one over a socket of its own,
+// for networks "udp", "udp4" and "udp6". Handlers, limits and everything else are the same; what differs is what datagrams are.
+//
+// A datagram holds whole messages: Decode is called until it is used up. What is incomplete or wrong is dropped with the rest of that
+// datagram, and counted (Stats.BadDatagrams), and the session lives: anybody can send a datagram under another's address. Only a codec
+// that says io.EOF ends it. Datagrams are lost, doubled and swapped, so a codec with state from one to the next is its user's risk. An
+// empty one is a sign of life and no more.
+//
+// Each Send, Write or WriteShared is one datagram, and so are WriteLarge, WriteFile and the replies of a codec. There is no queue. While the datagrams of one
+// batch are handled, what is sent over the socket is gathered, and leaves in one system call; an error of the system about one of those
+// is counted as a drop. When the kernel has no room, Wait waits for at most Options.WriteTimeout; then, and with all other policies at
+// once, the datagram is dropped and counted, and the call returns [ErrTimeout] or [ErrQueueFull]. It is no reason to end a session,
+// because the kernel's buffer is not the peer's. One that is too large is an [ErrTooLarge] of that call. TryWrite takes what the kernel
+// takes, and one frame more, which finds out when there is room again. Sockets other than a *transport.PacketConn have no write that
+// does not wait: there every call may, for at most Options.WriteTimeout.
+//
+// A session ends when nothing was received for Options.IdleTimeout, by default a minute, or as others do; End sends its last frame and
+// does not wait for the peer, who hears nothing else of it. The next datagram of that peer makes a new session, when Close of the
+// handler has returned. What comes until then is lost. So is what comes when 64 datagrams, or Options.QueueBytes, wait for a session
+// whose handler is busy (Stats.LostDatagrams). A dialed session ends, ByError, when the system says that nobody listens at the peer's
+// port (ECONNREFUSED): whatever the peer knew of it is gone.
+//
+// A reader, one goroutine for each socket, reads and calls handlers itself. It is replaced as the driver of an event loop is, so one that
+// blocks holds up its own session only; on a dialed socket, the whole session. An idle session costs about a kilobyte. Their number
+// is bounded, by default, because addresses are easily forged: beyond the bound a new peer costs a look at the table, and a count.
+//
 // # Executors
 //
 // Options.Executor, one of package workerpool for example, bounds how many handlers run at a time, for all sessions of one server or of

@@ -8,7 +8,36 @@ import (
 
 	"github.com/sluice-push/sluice/codec"
 	"github.com/sluice-push/sluice/session"
+	network "github.com/sluice-push/sluice/transport"
 )
+
+// A session for each peer that sends datagrams, and one that is dialed.
+func ExampleServer_ServePacket() {
+	ctx := context.Background()
+	pc, err := network.ListenPacket(ctx, "udp", "127.0.0.1:0", nil)
+	if err != nil {
+		panic(err)
+	}
+	srv := session.NewServer(codec.Line{}, &session.Handler{
+		Message: func(s *session.Session, msg []byte) { _ = s.Send(msg) },
+	}, nil)
+	served := make(chan error)
+	go func() { served <- srv.ServePacket(pc) }()
+
+	s, err := session.Dial(ctx, "udp", pc.LocalAddr().String(), codec.Line{}, nil)
+	if err != nil {
+		panic(err)
+	}
+	_ = s.Send([]byte("hello"))
+	msg, err := s.Receive(ctx)
+	fmt.Println(string(msg), err)
+	s.Close()
+	_ = srv.Close()
+	fmt.Println(<-served)
+	// Output:
+	// hello <nil>
+	// session: server closed: use of closed network connection
+}
 
 // Two lines make a server; this one sends every line back.
 func Example() {

@@ -19,6 +19,9 @@ import (
 // take nothing. From Options.ZeroCopy bytes on it is sent without being copied by the kernel either. The errors are [ErrClosed] with the
 // cause, and [ErrTimeout]; the session has ended then.
 func (s *Session) WriteLarge(frame []byte) error {
+	if s.packet != nil {
+		return s.packet.send(frame, false)
+	}
 	if len(frame) == 0 {
 		return nil
 	}
@@ -44,6 +47,9 @@ func (s *Session) WriteFile(head []byte, f *os.File, offset, size int64) error {
 		return fmt.Errorf("session: write file: %w: %d bytes from %d, it has %d", io.ErrUnexpectedEOF, size, offset, info.Size())
 	case len(head) == 0 && size == 0:
 		return nil
+	}
+	if s.packet != nil {
+		return s.packet.sendFile(head, f, offset, size)
 	}
 	l, err := buffer.NewFile(head, f, offset, size)
 	if err != nil {

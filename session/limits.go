@@ -21,7 +21,7 @@ func (srv *Server) enter(s *Session) error {
 	srv.lastID++
 	s.id = srv.lastID
 	switch {
-	case srv.count >= srv.o.MaxSessions:
+	case srv.count >= srv.o.MaxSessions, s.packet != nil && srv.packetCount >= srv.o.packetSessions:
 		return fmt.Errorf("%w: %d", ErrLimit, srv.count)
 	case from.IsValid() && srv.addresses[from] >= limit:
 		return fmt.Errorf("%w: %d from %v", ErrLimit, limit, from)
@@ -35,6 +35,9 @@ func (srv *Server) enter(s *Session) error {
 	}
 	srv.first = s
 	srv.count++
+	if s.packet != nil {
+		srv.packetCount++
+	}
 	return nil
 }
 
@@ -58,6 +61,9 @@ func (srv *Server) leave(s *Session) {
 	}
 	s.prev, s.next = nil, nil
 	srv.count--
+	if s.packet != nil {
+		srv.packetCount--
+	}
 	if srv.single && !srv.closed {
 		srv.closeLocked()
 		return

@@ -22,6 +22,9 @@ type Observer struct {
 	TakenOver func(*Session)
 	// Dropped is called when the full queue of a session made a policy refuse or drop so many frames; not for TryWrite.
 	Dropped func(s *Session, frames int)
+	// BadDatagram is called for a datagram whose rest could not be decoded, or was cut off because it was too large, which Stats counts.
+	// The address it came from may not be the address of who sent it.
+	BadDatagram func(s *Session, err error)
 	// Panicked is called when a function of the handler, or the codec, has panicked or ended its goroutine.
 	Panicked func(*Session, *PanicError)
 	// AcceptFailed is called when accepting failed and is tried again. A lack of descriptors is not among it where a

@@ -76,12 +76,14 @@ type Options struct {
 	// which has to be raised as well. At most this and 16 KiB
 	// of framing are kept for a message that is not complete.
 	MaxMessage int
-	// ReadBuffer is the size in bytes of the pooled buffers that sessions borrow while they read; default 64 KiB, never off.
+	// ReadBuffer is the size in bytes of the pooled buffers that sessions borrow while they read; default 64 KiB, never off. A datagram
+	// that is larger is bad; a smaller buffer lets a socket read more datagrams at once, of which it holds up to 64, and 2 MiB.
 	ReadBuffer int
 
 	// QueueBytes and QueueFrames bound what waits to be written for one session, defaults 64 KiB and 1,024. A frame that is
 	// larger than QueueBytes is taken when nothing else waits. Never off. The memory that it takes to keep frames is bounded by
-	// QueueBytes as well, if that is 256 KiB or more.
+	// QueueBytes as well, if that is 256 KiB or more. Over datagrams, which are not queued for writing, QueueBytes bounds those that
+	// wait to be handled.
 	QueueBytes  int
 	QueueFrames int
 	// QueueAge makes the queue count as full when its oldest frame has waited that long; zero means it does not.
@@ -90,7 +92,7 @@ type Options struct {
 	Policy Policy
 
 	// WriteTimeout ends a session that has bytes to write of which the peer's side took none for so long; default 10 s. It also
-	// bounds how long the Wait policy waits.
+	// bounds how long the Wait policy waits. Over datagrams it only does that, and the session lives.
 	WriteTimeout time.Duration
 	// HandshakeTimeout bounds the TLS handshake, and before it the PROXY header; default 10 s. A client's Dial takes no longer for connecting
 	// and the TLS handshake together.
@@ -100,9 +102,10 @@ type Options struct {
 	// one, or they are disconnected when it has passed.
 	FirstTimeout time.Duration
 	// IdleTimeout ends a session from which nothing was received for so long. Zero means off: silence is normal where data is
-	// pushed, and TCP keep-alive finds peers that are gone.
+	// pushed, and TCP keep-alive finds peers that are gone. Over datagrams, where nothing else tells, zero means one minute and negative
+	// off.
 	IdleTimeout time.Duration
-	// Linger is how long a session that was ended waits for the peer to end it as well; default 5 s.
+	// Linger is how long a session that was ended waits for the peer to end it as well; default 5 s. Over datagrams none waits.
 	Linger time.Duration
 
 	// TickInterval is how often Tick of the handler is called for each session, from when it began; zero is never.
@@ -120,7 +123,8 @@ type Options struct {
 	Executor Executor
 
 	// MaxSessions bounds the sessions of the server, MaxSessionsPerAddress those from one IP address (for IPv6: from one /64).
-	// A connection beyond is closed at once and counted as refused. Zero means no bound.
+	// A connection beyond is closed at once and counted as refused. Zero means no bound; but of sessions over datagrams, whose
+	// addresses are easily forged, 65,536 then, and no bound if MaxSessions is negative. A datagram beyond is dropped.
 	MaxSessions           int
 	MaxSessionsPerAddress int
 
@@ -166,13 +170,21 @@ type settings struct {
 	Options
 	bounds buffer.Bounds
 	gather int // bytes that are gathered at most
+
+	// Of sessions over datagrams.
+	packetIdle     time.Duration // IdleTimeout of those without limits of their own; 0 is never
+	packetSessions int           // how many there are at most
 }
 
 // settings returns what o says.
 func (o *Options) settings() settings {
 	c := o.withDefaults()
+	var given Options
+	if o != nil {
+		given = *o
+	}
 	return settings{
-		Options: c,
+		Options: c, packetIdle: duration(given.IdleTimeout, packetIdle), packetSessions: size(given.MaxSessions, packetSessions, maxInt),
 		bounds: buffer.Bounds{
 			Bytes: c.QueueBytes, Frames: c.QueueFrames, Age: int64(c.QueueAge),
 			Memory: max(c.QueueBytes, memoryLeast), Chunk: buffer.ChunkSize,

@@ -32,21 +32,23 @@ type Server struct {
 	watch    watch
 	loops    loops
 	hiring   hiring
+	sockets  packetSockets
 	closing  chan struct{}  // closed by Close and Shutdown
 	arrivals sync.WaitGroup // what is in arriving; added to under mu while the server is not closed
 
 	mu sync.Mutex
 	// Guarded by mu.
-	closed    bool
-	listeners map[net.Listener]struct{}
-	arriving  map[*arrival]struct{}
-	first     *Session
-	count     int
-	lastID    uint64
-	shed      uint64 // by listeners that are closed
-	limits    map[Limits]*settings
-	addresses map[netip.Addr]int // only with a bound on sessions per address
-	empty     chan struct{}      // closed when closing and no session is left
+	closed      bool
+	listeners   map[net.Listener]struct{}
+	arriving    map[*arrival]struct{}
+	first       *Session
+	count       int
+	packetCount int // how many of those are over datagrams
+	lastID      uint64
+	shed        uint64 // by listeners that are closed
+	limits      map[Limits]*settings
+	addresses   map[netip.Addr]int // only with a bound on sessions per address
+	empty       chan struct{}      // closed when closing and no session is left
 }
 
 // NewServer makes a server whose sessions begin with codec and handler. The codec must be stateless, or nil if Open of the handler
@@ -192,6 +194,7 @@ func (srv *Server) abort() (found bool) {
 func (srv *Server) ended() {
 	srv.arrivals.Wait()
 	srv.loops.wait() // drivers start the watch
+	srv.sockets.work.Wait()
 	srv.watch.wg.Wait()
 }
 
@@ -256,6 +259,7 @@ func (srv *Server) closeLocked() {
 	for ln := range srv.listeners {
 		_ = ln.Close()
 	}
+	srv.sockets.stop()
 	for a := range srv.arriving {
 		a.cut()
 	}

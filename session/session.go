@@ -28,6 +28,7 @@ type Session struct {
 	codec  Codec
 	pull   *pull         // or nil
 	errand *errand       // with an executor; set when made
+	packet *packetPeer   // the carrier, if the session is over datagrams; set when made
 	phase  atomic.Uint32 // written under mu by anybody
 
 	// Guarded by mu. The write path: see write.go.
@@ -51,8 +52,8 @@ type Session struct {
 	// Owned by who has the turn.
 	replier Replier
 	in      buffer.Inbound
-	handled int  // messages of this read that were handled and are not counted
-	discard bool // what arrives is thrown away undecoded
+	handled uint32 // messages of this read that were handled and are not counted
+	discard bool   // what arrives is thrown away undecoded
 
 	lastRead atomic.Int64 // by the server's clock, as all times here
 
@@ -140,7 +141,7 @@ func (s *Session) RemoteAddr() net.Addr { return s.c.remote() }
 func (s *Session) LocalAddr() net.Addr { return s.c.local() }
 
 // Conn returns the connection under the session, for what only it knows, such as the state of its TLS. Reading, writing, closing
-// and setting deadlines are the session's alone.
+// and setting deadlines are the session's alone. It is nil for sessions over datagrams that share a socket.
 func (s *Session) Conn() net.Conn { return s.c.net() }
 
 // ProxyHeader returns what a proxy said of the connection, for sessions that Serve accepted through a [transport.Listener] with PROXY

@@ -12,23 +12,27 @@ type Stats struct {
 	Sessions int // live now
 	Loops    int // event loops now
 
-	Opened    uint64 // sessions whose Open was called
-	Closed    uint64 // sessions that ended after that
-	Refused   uint64 // connections refused: by a limit, for their handshake or PROXY header, or by Open
-	Shed      uint64 // connections closed because there was no descriptor for them: see transport.Listener
-	Messages  uint64 // messages handed to Message; those of one read are counted together, when they have been handled
-	BytesIn   uint64 // bytes received
-	BytesOut  uint64 // bytes that connections took
-	Drops     uint64 // frames refused or dropped because a queue was full; not those that TryWrite did not take
-	Panics    uint64 // panics in handlers and codecs
+	Opened   uint64 // sessions whose Open was called
+	Closed   uint64 // sessions that ended after that
+	Refused  uint64 // connections refused: by a limit, for their handshake or PROXY header, or by Open
+	Shed     uint64 // connections closed because there was no descriptor for them: see transport.Listener
+	Messages uint64 // messages handed to Message; those of one read are counted together, when they have been handled
+	BytesIn  uint64 // bytes received
+	BytesOut uint64 // bytes that connections took
+	Drops    uint64 // frames refused or dropped because a queue was full; not those that TryWrite did not take
+	Panics   uint64 // panics in handlers and codecs
+
+	BadDatagrams  uint64 // datagrams whose rest could not be decoded, or that were too large
+	LostDatagrams uint64 // datagrams that were received and dropped: the inbox of their session was full, or it was ending
+
 	TakenOver uint64 // handlers that kept a loop from others for too long, and lost it
 	Moved     uint64 // turns that were given to goroutines because handlers were known to be slow
 }
 
 // counters are spread over a few cache lines, so that sessions on different processors do not fight for one.
 type counters struct {
-	opened, closed, refused, messages, bytesIn, bytesOut, drops, panics, takenOver, moved atomic.Uint64
-	_                                                                                     [64]byte
+	opened, closed, refused, messages, bytesIn, bytesOut, drops, panics, takenOver, moved, bad, lost atomic.Uint64
+	_                                                                                                [64]byte
 }
 
 const counterShards = 16
@@ -57,6 +61,8 @@ func (srv *Server) Stats() Stats {
 		st.Panics += c.panics.Load()
 		st.TakenOver += c.takenOver.Load()
 		st.Moved += c.moved.Load()
+		st.BadDatagrams += c.bad.Load()
+		st.LostDatagrams += c.lost.Load()
 	}
 	return st
 }

@@ -72,11 +72,19 @@ func instead(d, old time.Duration) time.Duration {
 	}
 }
 
+// limited returns the settings of a session with l.
+func (s *Session) limited(l Limits) *settings {
+	if s.packet != nil {
+		return s.srv.packetLimited(l)
+	}
+	return s.srv.limited(l)
+}
+
 // SetLimits gives the session limits of its own from now on, in place of the server's, not of those that an earlier call gave it. It
 // may be called from Open, Message and Tick only. What has arrived, or is in the queue, and is more than the new limits allow is not
 // lost for that; times that are running are measured against the new ones.
 func (s *Session) SetLimits(l Limits) {
-	o := s.srv.limited(l)
+	o := s.limited(l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.o

@@ -59,7 +59,7 @@ func (w *watch) run() {
 		w.srv.loops.quiet()
 		// A session that enters now either sees that nobody is running, or is seen.
 		w.running.Store(false)
-		if !w.any() && !w.srv.loops.busy() && !w.srv.hiring.waiting() || !w.running.CompareAndSwap(false, true) {
+		if !w.any() && !w.srv.loops.busy() && !w.srv.hiring.waiting() && !w.srv.sockets.busy() || !w.running.CompareAndSwap(false, true) {
 			return
 		}
 	}
@@ -79,6 +79,7 @@ func (w *watch) stopped() bool {
 func (w *watch) look() (seen bool) {
 	seen = w.srv.loops.look()
 	seen = w.srv.hiring.look(w.srv) || seen
+	seen = w.srv.sockets.look() || seen
 	for i := range w.slots {
 		if s := w.slots[i].Load(); s != nil {
 			seen = true

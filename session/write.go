@@ -38,6 +38,9 @@ const settleRounds = 16
 // frame was accepted, not that it has arrived. The errors: [ErrClosed] with the cause, [ErrQueueFull], [ErrTimeout] (Wait, and the
 // session has ended for it), and those of the codec, which leave the session as it is.
 func (s *Session) Send(msg []byte) error {
+	if s.packet != nil {
+		return s.packet.send(msg, true)
+	}
 	s.mu.Lock()
 	g := s.gatherLocked(len(msg) + frameSlack)
 	if g != nil && s.phase.Load() == phaseOpen && s.codec != nil && (len(msg) < gatherWhole || s.prefixer == nil || !s.c.direct()) {
@@ -139,6 +142,9 @@ func (s *Session) Write(frame []byte) error { return s.writeFrame(frame, false) 
 func (s *Session) WriteShared(frame []byte) error { return s.writeFrame(frame, true) }
 
 func (s *Session) writeFrame(p []byte, shared bool) error {
+	if s.packet != nil {
+		return s.packet.send(p, false)
+	}
 	s.mu.Lock()
 	g := s.gatherLocked(len(p))
 	if g != nil && shared && len(p) >= gatherWhole && s.c.direct() {
@@ -245,6 +251,9 @@ func (s *Session) offerLocked(b *buffer.Batch) (n int, room, ok bool) {
 // When fewer than all were taken, Writable of the handler is called once there is room again: exactly one call for any number of
 // refusals before it, and never none. The error is [ErrClosed] with the cause; then Writable is not called.
 func (s *Session) TryWrite(frames [][]byte) (taken int, err error) {
+	if s.packet != nil {
+		return s.packet.tryWrite(frames)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pen == penFree {

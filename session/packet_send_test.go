@@ -1,0 +1,240 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluice-push/sluice/session"
+)
+
+// valved is a server whose socket takes as many datagrams as the test lets it, with one session that has said hello.
+type valved struct {
+	*packetFixture
+	v *session.PacketValve
+	s *session.Session
+}
+
+func newValved(t *testing.T, h *session.Handler, o *session.Options) *valved {
+	t.Helper()
+	opened := make(chan *session.Session, 10)
+	own := *h
+	own.Open = func(s *session.Session) error { opened <- s; return nil }
+	pc := listenBatches(t)
+	f := &valved{packetFixture: &packetFixture{srv: session.NewServer(line, &own, o), at: pc.LocalAddr(), served: make(chan error, 1)}}
+	v, serve := session.ServeValve(f.srv, pc)
+	f.v = v
+	go func() { f.served <- serve() }()
+	t.Cleanup(func() { _ = f.srv.Close() })
+	write(t, f.dial(t), "hello\n")
+	f.s = receive(t, opened)
+	await(t, func() bool { return session.PacketsRest(f.srv) })
+	return f
+}
+
+// Without room the policy decides, and whatever it is the session lives.
+func TestPacketPolicies(t *testing.T) {
+	for _, policy := range []session.Policy{session.Wait, session.Refuse, session.DropOldest, session.CloseSlow} {
+		t.Run(fmt.Sprint(policy), func(t *testing.T) {
+			f := newValved(t, new(session.Handler), &session.Options{Policy: policy, WriteTimeout: 20 * time.Millisecond})
+			f.v.Give(1)
+			if err := f.s.Send([]byte("first")); err != nil {
+				t.Fatal(err)
+			}
+			want := session.ErrQueueFull
+			if policy == session.Wait {
+				want = session.ErrTimeout
+			}
+			for range 3 {
+				if err := f.s.Send([]byte("lost")); !errors.Is(err, want) {
+					t.Errorf("%v", err)
+				}
+			}
+			await(t, func() bool { return !session.PacketsFull(f.srv) })
+			f.v.Give(1)
+			if err := f.s.Write([]byte("second\n")); err != nil {
+				t.Error(err)
+			}
+			got, _ := f.v.Got()
+			if st := f.srv.Stats(); !slices.Equal(got, []string{"first\n", "second\n"}) || st.Drops != 3 || st.Sessions != 1 || st.BytesOut != 13 {
+				t.Errorf("%q was sent; %+v", got, st)
+			}
+		})
+	}
+}
+
+// Who waits gets room, in the order of the calls, or hears of the end.
+func TestPacketWait(t *testing.T) {
+	f := newValved(t, new(session.Handler), nil)
+	errs := make(chan error, 10)
+	for i := range 3 {
+		go func() { errs <- f.s.Send(fmt.Append(nil, i)) }()
+		await(t, func() bool { return session.PacketsHeld(f.srv) == i+1 })
+	}
+	f.v.Give(2)
+	for range 2 {
+		if err := receive(t, errs); err != nil {
+			t.Error(err)
+		}
+	}
+	f.s.Abort(errOurs)
+	if err := receive(t, errs); !errors.Is(err, session.ErrClosed) || !errors.Is(err, errOurs) {
+		t.Errorf("%v", err)
+	}
+	if got, _ := f.v.Got(); !slices.Equal(got, []string{"0\n", "1\n"}) {
+		t.Errorf("%q was sent", got)
+	}
+	f.s.Close()
+}
+
+// A handler that waits for room holds up no other session, and Close lets go of it.
+func TestPacketWaitInHandler(t *testing.T) {
+	answered := make(chan error, 10)
+	f := newValved(t, &session.Handler{Message: func(s *session.Session, msg []byte) {
+		switch string(msg) {
+		case "wait":
+			for err := error(nil); err == nil; { // until nothing more is gathered
+				err = s.Send(msg)
+			}
+			answered <- nil
+		case "quick":
+			answered <- errOurs
+		}
+	}}, &session.Options{WriteTimeout: -1})
+	write(t, f.dial(t), "wait\n")
+	await(t, func() bool { return session.PacketsFull(f.srv) })
+	write(t, f.dial(t), "quick\n")
+	if err := receive(t, answered); !errors.Is(err, errOurs) {
+		t.Error("it was not the other session that answered")
+	}
+	_ = f.srv.Close()
+	_ = receive(t, answered)
+	_ = receive(t, f.served)
+}
+
+// TryWrite takes what there is room for, and one frame that finds out when there is more.
+func TestPacketTryWrite(t *testing.T) {
+	writable := make(chan bool, 10)
+	f := newValved(t, &session.Handler{Writable: func(*session.Session) { writable <- true }}, nil)
+	frames := [][]byte{[]byte("a"), []byte("b"), []byte("c"), []byte("d")}
+	f.v.Give(2)
+	if n, err := f.s.TryWrite(frames); n != 3 || err != nil {
+		t.Fatalf("took %d, %v", n, err)
+	}
+	for range 2 {
+		if n, err := f.s.TryWrite(frames[3:]); n != 0 || err != nil {
+			t.Fatalf("took %d, %v", n, err)
+		}
+	}
+	select {
+	case <-writable:
+		t.Fatal("Writable was called without room")
+	default:
+	}
+	f.v.Give(1)
+	receive(t, writable)
+	f.v.Give(1)
+	if n, err := f.s.TryWrite(frames[3:]); n != 1 || err != nil {
+		t.Fatalf("took %d, %v", n, err)
+	}
+	if got, _ := f.v.Got(); !slices.Equal(got, []string{"a", "b", "c", "d"}) || len(writable) != 0 {
+		t.Errorf("%q was sent", got)
+	}
+	f.s.Close()
+	if n, err := f.s.TryWrite(frames); n != 0 || !errors.Is(err, session.ErrClosed) {
+		t.Errorf("took %d, %v", n, err)
+	}
+}
+
+// What the datagrams of one batch have sent leaves together, each message as a datagram.
+func TestPacketGathers(t *testing.T) {
+	h := echo()
+	srv := session.NewServer(line, &h, nil)
+	defer srv.Close()
+	pc := listenBatches(t)
+	f := &packetFixture{srv: srv, at: pc.LocalAddr()}
+	const datagrams = 40
+	var want []string
+	for range datagrams / 4 {
+		conn := f.dial(t)
+		for range 4 {
+			write(t, conn, "a\nb\n")
+			want = append(want, "a\n", "b\n")
+		}
+	}
+	v, serve := session.ServeValve(srv, pc)
+	v.Give(10 * datagrams)
+	served := make(chan error, 1)
+	go func() { served <- serve() }()
+	await(t, func() bool { got, _ := v.Got(); return len(got) == 2*datagrams })
+	if got, calls := v.Got(); !slices.Equal(got, want) || calls > 12 {
+		t.Errorf("%q was sent in %d calls", got, calls)
+	}
+	_ = srv.Close()
+	_ = receive(t, served)
+}
+
+// What is gathered when there is no room waits, or is dropped, as the policy says.
+func TestPacketGatheredWithoutRoom(t *testing.T) {
+	for _, policy := range []session.Policy{session.Wait, session.Refuse} {
+		t.Run(fmt.Sprint(policy), func(t *testing.T) {
+			f := newValved(t, &session.Handler{Message: func(s *session.Session, msg []byte) {
+				if string(msg) != "hello" {
+					_ = s.Write([]byte("1"))
+					_ = s.Write([]byte("2"))
+				}
+			}}, &session.Options{Policy: policy})
+			f.v.Give(1)
+			write(t, f.dial(t), "go\n")
+			if policy == session.Wait {
+				await(t, func() bool { return session.PacketsFull(f.srv) })
+				f.v.Give(1)
+				await(t, func() bool { got, _ := f.v.Got(); return slices.Equal(got, []string{"1", "2"}) })
+				return
+			}
+			await(t, func() bool { return f.srv.Stats().Drops == 1 })
+		})
+	}
+}
+
+// A handler that blocks does not hold back what it has sent, nor what others send.
+func TestPacketSlowHandlerHoldsNothingBack(t *testing.T) {
+	overPackets(t, func(t *testing.T, kind packetKind) {
+		release := make(chan bool)
+		f := servePackets(t, kind, &session.Handler{Message: func(s *session.Session, msg []byte) {
+			_ = s.Send(msg)
+			<-release
+		}}, nil)
+		conn := f.dial(t)
+		write(t, conn, "x\n")
+		expectPacket(t, conn, "x\n")
+		close(release)
+	})
+}
+
+// The messages of sessions over a shared socket can be received as well.
+func TestPacketPull(t *testing.T) {
+	overPackets(t, func(t *testing.T, kind packetKind) {
+		f := servePackets(t, kind, &session.Handler{Pull: true, Open: func(s *session.Session) error {
+			go func() {
+				for msg, err := range s.Messages(context.Background()) {
+					if err == nil {
+						_ = s.Send(msg)
+					}
+				}
+			}()
+			return nil
+		}}, nil)
+		a, b := f.dial(t), f.dial(t)
+		for i := range 50 {
+			want := fmt.Sprintf("%d\n", i)
+			write(t, a, want)
+			write(t, b, want)
+			expectPacket(t, a, want)
+			expectPacket(t, b, want)
+		}
+	})
+}
