@@ -32,14 +32,18 @@ type App struct {
 func Start(address string) *App {
 	at := flag.String("listen", address, "`address` to listen on; port 0 is one that is free")
 	Parse()
-	stop := Signals()
+	app := New()
 	ln, err := net.Listen("tcp", *at)
 	if err != nil {
 		Fail(err)
 	}
 	Say("listening on %v", ln.Addr())
-	return &App{Listener: ln, stop: stop.Done()}
+	app.Listener = ln
+	return app
 }
+
+// New is Start for programs that parse their flags, and listen, themselves. It has no Listener.
+func New() *App { return &App{stop: Signals().Done()} }
 
 // Parse parses the flags, and refuses what is not one.
 func Parse() {
