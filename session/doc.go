@@ -97,8 +97,8 @@
 // that says io.EOF ends it. Datagrams are lost, doubled and swapped, so a codec with state from one to the next is its user's risk. An
 // empty one is a sign of life and no more.
 //
-// Each Send, Write or WriteShared is one datagram, and so are WriteLarge, WriteFile and the replies of a codec. There is no queue. While the datagrams of one
-// batch are handled, what is sent over the socket is gathered, and leaves in one system call; an error of the system about one of those
+// Each Send, Write or WriteShared is one datagram, and so are WriteLarge, WriteFile and the replies of a codec. There is no queue. While
+// the datagrams of one batch are handled, what is sent over the socket is gathered, and leaves in one system call; an error of the system about one of those
 // is counted as a drop. When the kernel has no room, Wait waits for at most Options.WriteTimeout; then, and with all other policies at
 // once, the datagram is dropped and counted, and the call returns [ErrTimeout] or [ErrQueueFull]. It is no reason to end a session,
 // because the kernel's buffer is not the peer's. One that is too large is an [ErrTooLarge] of that call. TryWrite takes what the kernel
