@@ -63,6 +63,9 @@ func (q *Queue) Full(size int, now int64, b *Bounds) bool {
 		return true
 	}
 	i := q.untouched()
+	for i < len(q.frames) && q.frames[i].Large != nil { // whoever offers it waits for it anyhow
+		i++
+	}
 	return b.Age > 0 && i < len(q.frames) && now-q.frames[i].At > b.Age
 }
 

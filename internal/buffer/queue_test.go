@@ -284,3 +284,17 @@ func TestReleasingABufferTwicePanics(t *testing.T) {
 	b.Release()
 	b.Release()
 }
+
+// A large frame, which takes its time, does not make the queue count as full: whoever offers it waits for it. What is behind it does.
+func TestLargeFramesDoNotAge(t *testing.T) {
+	bounds := &buffer.Bounds{Bytes: 100, Frames: 10, Memory: 1 << 20, Chunk: buffer.ChunkSize, Age: 10}
+	var q buffer.Queue
+	q.Add(buffer.Frame{Large: buffer.NewMemory([]byte("large")), Kept: true})
+	if q.Full(1, 1000, bounds) {
+		t.Error("full for its age")
+	}
+	q.Add(buffer.Frame{B: []byte("small"), At: 1000})
+	if q.Full(1, 1010, bounds) || !q.Full(1, 1011, bounds) {
+		t.Error("the age of the frame behind is not what counts")
+	}
+}
