@@ -107,6 +107,7 @@ func (b *bare) armLocked() {
 	if s.pen == penDraining && s.o.WriteTimeout > 0 {
 		due = sooner(due, s.seat.stalled+int64(s.o.WriteTimeout))
 	}
+	due = sooner(due, s.reportsDueLocked())
 	if due > 0 {
 		s.seat.loop.arm(s, due)
 	}
@@ -186,7 +187,7 @@ func (s *Session) watchForLocked() {
 		return
 	}
 	mask := s.maskLocked()
-	if mask == s.seat.mask || mask == epoll.OneShot && s.seat.mask == 0 {
+	if mask == s.seat.mask || mask == epoll.OneShot && s.seat.mask == 0 && !s.unreportedLocked() {
 		return
 	}
 	s.seat.mask = mask
@@ -379,6 +380,10 @@ func (s *Session) turnedLocked() {
 func (s *Session) beLateLocked() (tick bool) {
 	limit := int64(s.o.WriteTimeout)
 	if s.pen == penDraining && limit > 0 && s.srv.clock()-s.seat.stalled >= limit {
+		s.failLocked(ByTimeout, s.stalled())
+		return false
+	}
+	if s.reportsLateLocked() {
 		s.failLocked(ByTimeout, s.stalled())
 		return false
 	}

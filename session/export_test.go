@@ -246,3 +246,6 @@ func Larges(s *Session) int {
 	}
 	return len(s.q.Larges())
 }
+
+// Ending reports whether the session is ending.
+func Ending(s *Session) bool { return s.phase.Load() == phaseEnding }

@@ -9,8 +9,8 @@ import (
 
 // Sending without copying, on bare sockets (MSG_ZEROCOPY). The kernel numbers the calls of each socket and reports in its error queue, which
 // makes the socket ready with epoll.Err, which of them it is done with. Until then the memory must stay as it is, and so the frame counts
-// as not written: WriteLarge waits, and so does a gentle end. When a session is closed meanwhile, its connection is reset first, by which
-// the kernel forgets what it refers to.
+// as not written: WriteLarge waits, and so does a gentle end, as long as the peer goes on to acknowledge bytes. When a session is closed
+// meanwhile, its connection is reset first, by which the kernel forgets what it refers to.
 //
 // A session with a goroutine does not do this: to the runtime's poller a report looks like a broken descriptor.
 
@@ -19,6 +19,8 @@ type zeroCopy struct {
 	off     bool            // it is not worth it, or not possible
 	next    uint32          // the number of the next call
 	waiting []*buffer.Large // in the order of their calls
+	acked   uint64          // how many bytes the peer had acknowledged when that was looked at last,
+	moved   int64           // and when it had become more, or the memory of another frame was waited for
 }
 
 // listenLocked has l sent without being copied, if it should be and can.
@@ -77,9 +79,35 @@ func (s *Session) reportedLocked(l *buffer.Large) bool {
 	z := s.zeroCopy()
 	z.next = l.First + l.Sent
 	if l.Acked != l.Sent {
+		z.moved, z.acked = s.srv.clock(), buffer.Acknowledged(uintptr(s.seat.fd))
+		s.watchForLocked() // also while there is nothing else to wait for
+		s.armLocked()
 		return false
 	}
 	z.remove(l)
+	return true
+}
+
+// reportsDueLocked returns when to look whether the peer still takes something, if nothing but that is awaited; 0 is never. Who has the
+// pen, or waits for room, sees to it otherwise.
+func (s *Session) reportsDueLocked() int64 {
+	if s.o.WriteTimeout == 0 || s.pen == penDraining || !s.unreportedLocked() {
+		return 0
+	}
+	return s.zeroCopy().moved + int64(s.o.WriteTimeout)
+}
+
+// reportsLateLocked reports whether the peer has taken nothing of what the kernel has still to report for Options.WriteTimeout.
+func (s *Session) reportsLateLocked() bool {
+	now := s.srv.clock()
+	if due := s.reportsDueLocked(); due == 0 || now < due || s.seat.fd < 0 || s.phase.Load() == phaseClosed {
+		return false
+	}
+	z := s.zeroCopy()
+	if n := buffer.Acknowledged(uintptr(s.seat.fd)); n != z.acked {
+		z.acked, z.moved = n, now
+		return false
+	}
 	return true
 }
 

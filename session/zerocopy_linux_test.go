@@ -2,8 +2,12 @@ package session_test
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"net"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/sluice-push/sluice/session"
 )
@@ -43,4 +47,72 @@ func TestZeroCopyIsGivenUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A report is heard also when it comes while nothing else is awaited of the connection: the handler that waits for it keeps the session
+// from being read.
+func TestReportsWhileTheHandlerWaits(t *testing.T) {
+	overSome(t, func(tr transport) bool { return tr.name == "tcp" }, func(t *testing.T, tr transport) {
+		const first, second = 8 << 20, 100 << 10
+		fail := make(chan error, 1)
+		h := session.Handler{Message: func(s *session.Session, _ []byte) {
+			_ = s.Write(make([]byte, first))
+			fail <- s.WriteLarge(make([]byte, second))
+		}}
+		f := newFixture(t, tr, line, h, &session.Options{ZeroCopy: 1000, SendBuffer: 1 << 20})
+		write(t, f.client, "go\n")
+		if _, err := io.CopyN(io.Discard, f.client, first+second); err != nil {
+			t.Fatal(err)
+		}
+		if err := receive(t, fail); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Or after the peer has ended its side.
+func TestReportsWhenNothingIsRead(t *testing.T) {
+	overSome(t, func(tr transport) bool { return tr.name == "tcp" }, func(t *testing.T, tr transport) {
+		const first, second = 8 << 20, 100 << 10
+		fail := make(chan error, 1)
+		f := newFixture(t, tr, line, session.Handler{}, &session.Options{ZeroCopy: 1000, SendBuffer: 1 << 20})
+		_ = f.s.Write(make([]byte, first))
+		go func() { fail <- f.s.WriteLarge(make([]byte, second)) }()
+		await(t, func() bool { return session.Larges(f.s) == 1 })
+		if err := f.client.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, func() bool { return session.Ending(f.s) })
+		if n, err := io.Copy(io.Discard, f.client); err != nil || n != first+second {
+			t.Errorf("%d bytes came, error %v", n, err)
+		}
+		if err := receive(t, fail); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A peer that reads nothing does not keep anybody waiting for longer than WriteTimeout, also when the kernel has taken all.
+func TestZeroCopyToAPeerThatDoesNotRead(t *testing.T) {
+	overSome(t, func(tr transport) bool { return tr.name == "tcp" }, func(t *testing.T, tr transport) {
+		f := newFixture(t, tr, line, session.Handler{},
+			&session.Options{ZeroCopy: 1000, SendBuffer: 4 << 20, WriteTimeout: 50 * time.Millisecond})
+		if err := f.client.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+			t.Fatal(err)
+		}
+		fail := make(chan error, 1)
+		go func() {
+			var err error
+			for err == nil {
+				err = f.s.WriteLarge(make([]byte, 100<<10))
+			}
+			fail <- err
+		}()
+		if err := receive(t, fail); !errors.Is(err, session.ErrTimeout) {
+			t.Errorf("error %v", err)
+		}
+		if info := receive(t, f.closed); info.By != session.ByTimeout {
+			t.Errorf("ended by %v, %v", info.By, info.Err)
+		}
+	})
 }

@@ -9,5 +9,8 @@ import "syscall"
 const (
 	sysReceive = syscall.SYS_READ
 	sysSend    = syscall.SYS_WRITE
-	sysConnect = 0 // no such call: it fails
+
+	// No such calls: they fail.
+	sysConnect   = ^uintptr(0)
+	sysGetOption = ^uintptr(0)
 )

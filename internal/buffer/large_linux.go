@@ -126,6 +126,20 @@ func Disconnect(fd uintptr) {
 	_, _, _ = syscall.RawSyscall(sysConnect, fd, uintptr(unsafe.Pointer(&nowhere)), unsafe.Sizeof(nowhere))
 }
 
+// Acknowledged returns how many bytes the peer of a TCP connection has acknowledged: tcpi_bytes_acked of TCP_INFO, tcp(7). Where it is not
+// to be had it is 0.
+func Acknowledged(fd uintptr) uint64 {
+	const at = 120 // in struct tcp_info of linux/tcp.h
+	var info [at + 8]byte
+	size := uint32(len(info))
+	_, _, errno := syscall.RawSyscall6(sysGetOption, fd, syscall.SOL_TCP, syscall.TCP_INFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 || size < at+8 {
+		return 0
+	}
+	return binary.NativeEndian.Uint64(info[at:])
+}
+
 // Report is what the kernel reports of sends without copying: those with the numbers from First to Last are done with.
 type Report struct {
 	First, Last uint32

@@ -9,4 +9,6 @@ const (
 	sysReceive = syscall.SYS_RECVFROM
 	sysSend    = syscall.SYS_SENDTO
 	sysConnect = syscall.SYS_CONNECT
+
+	sysGetOption = syscall.SYS_GETSOCKOPT
 )
