@@ -249,7 +249,8 @@ func (d *driver) serve(s *Session, what uint32) {
 func (s *Session) giveAwayLocked(t turn) {
 	outside := s.outsideLocked()
 	if outside {
-		s.errand.turn, s.errand.owed = t, true
+		s.errand.turn = t
+		s.errand.owe(s.srv.clock())
 	}
 	s.mu.Unlock()
 	s.srv.shard(s).moved.Add(1)

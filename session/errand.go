@@ -28,7 +28,13 @@ type Executor interface {
 // errand is the turn of a session that the executor is to take.
 type errand struct {
 	task func() // the session's execute, made once
-	owed bool   // nobody has begun it; guarded by the session's mutex
+	// Guarded by the session's mutex.
+	owed  bool  // nobody has begun it
+	since int64 // when that was noted, or the clocks were last moved for it, by the server's clock
+
+	// Guarded by the mutex of the line.
+	waits      bool // in line
+	prev, next *Session
 
 	turn turn // for a session on a loop
 
@@ -51,10 +57,13 @@ const (
 	partTick
 )
 
-// hiring is the line of sessions whose errands the executor has no room for.
+// hiring is the line of sessions whose errands the executor has no room for. One that is over leaves it.
 type hiring struct {
-	mu   sync.Mutex
-	line []*Session
+	mu sync.Mutex
+	// Guarded by mu.
+	first, last *Session
+	length      int
+	asking      int // how many are out of it while the executor is asked again
 }
 
 // outsideLocked reports whether turns are the executor's. Those of a session whose messages are received wait for who receives, which
@@ -63,20 +72,10 @@ func (s *Session) outsideLocked() bool { return s.errand != nil && s.pull == nil
 
 // hire gives the errand of s, which is owed, to the executor, behind those that wait already.
 func (srv *Server) hire(s *Session) {
-	h := &srv.hiring
-	h.mu.Lock()
-	if len(h.line) > 0 {
-		h.line = append(h.line, s)
-		s = nil
-	}
-	h.mu.Unlock()
-	if s != nil && !srv.submit(s) {
-		h.mu.Lock()
-		h.line = append(h.line, s)
-		h.mu.Unlock()
-	} else if s != nil {
+	if !srv.hiring.waiting() && srv.submit(s) {
 		return
 	}
+	srv.hiring.add(s, false)
 	srv.watch.ensure()
 }
 
@@ -92,42 +91,109 @@ func (srv *Server) submit(s *Session) bool {
 	return true
 }
 
-// hireWaiting gives the executor the errands that wait, as many as it has room for.
+// hireWaiting gives the executor the errands that wait, in order, as many as it has room for.
 func (srv *Server) hireWaiting() {
-	h := &srv.hiring
-	for {
-		h.mu.Lock()
-		if len(h.line) == 0 {
-			h.line = nil
-			h.mu.Unlock()
-			return
-		}
-		s := h.line[0]
-		h.line[0] = nil
-		h.line = h.line[1:]
-		h.mu.Unlock()
-		if !srv.submit(s) {
-			h.mu.Lock()
-			h.line = append([]*Session{s}, h.line...)
-			h.mu.Unlock()
-			return
-		}
+	for srv.ask(true) {
 	}
 }
 
-// look is called by the watch. It reports whether a session waits.
-func (h *hiring) look(srv *Server) bool {
-	if !h.waiting() {
+// ask gives the executor the errand of the first in line, and reports whether it took it. If not, the session is the first again, or the
+// last.
+func (srv *Server) ask(first bool) bool {
+	h := &srv.hiring
+	s := h.take()
+	if s == nil {
 		return false
 	}
-	srv.hireWaiting()
-	return true
+	taken := srv.submit(s)
+	if !taken {
+		h.add(s, first)
+	}
+	h.mu.Lock()
+	h.asking--
+	h.mu.Unlock()
+	return taken
 }
 
+// lookMost is how many in line the watch asks for.
+const lookMost = 64
+
+// look is called by the watch. It reports whether a session waits. It asks for others than the first as well: an executor with a queue for
+// each of its workers may have room for those. Unless there are many they keep their order.
+func (h *hiring) look(srv *Server) bool {
+	h.mu.Lock()
+	n := h.length
+	h.mu.Unlock()
+	for range min(n, lookMost) {
+		srv.ask(false)
+	}
+	return n > 0
+}
+
+// waiting reports whether the line is not empty, or may not be in a moment.
 func (h *hiring) waiting() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.line) > 0
+	return h.length+h.asking > 0
+}
+
+// add puts s in line, at one of its ends, unless its errand was taken back meanwhile.
+func (h *hiring) add(s *Session, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.errand.owed {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := s.errand
+	e.waits = true
+	h.length++
+	switch {
+	case h.first == nil:
+		h.first, h.last = s, s
+	case first:
+		e.next, h.first.errand.prev, h.first = h.first, s, s
+	default:
+		e.prev, h.last.errand.next, h.last = h.last, s, s
+	}
+}
+
+// take takes the first out of the line, in order to ask for it. Without any it returns nil.
+func (h *hiring) take() *Session {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.first
+	if s != nil {
+		h.dropLocked(s)
+		h.asking++
+	}
+	return s
+}
+
+// drop takes s out of the line, if it is there.
+func (h *hiring) drop(s *Session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.errand.waits {
+		h.dropLocked(s)
+	}
+}
+
+func (h *hiring) dropLocked(s *Session) {
+	e := s.errand
+	if e.prev != nil {
+		e.prev.errand.next = e.next
+	} else {
+		h.first = e.next
+	}
+	if e.next != nil {
+		e.next.errand.prev = e.prev
+	} else {
+		h.last = e.prev
+	}
+	e.prev, e.next, e.waits = nil, nil, false
+	h.length--
 }
 
 // execute is the task of the executor.
@@ -137,11 +203,29 @@ func (s *Session) execute() {
 		s.mu.Unlock()
 		return
 	}
+	s.excuseLocked()
 	s.errand.owed = false
-	s.forgiveLocked() // it was not the peer who was silent
 	s.mu.Unlock()
 	defer s.srv.hireWaiting()
 	s.c.execute()
+}
+
+// owe notes that there is an errand. The session's mutex is held.
+func (e *errand) owe(now int64) { e.owed, e.since = true, now }
+
+// excuseLocked moves the clocks that count how long the peer is silent by as long as the errand, which is owed, has waited: that was not
+// the peer's silence. What came before it was.
+func (s *Session) excuseLocked() {
+	e, now := s.errand, s.srv.clock()
+	waited := now - e.since
+	e.since = now
+	if s.phase.Load() != phaseOpen {
+		return
+	}
+	s.lastRead.Store(min(now, s.lastRead.Load()+waited))
+	if s.handshake && s.endBy > 0 {
+		s.endBy += waited
+	}
 }
 
 // retractLocked takes an errand back that nobody has begun, and reports whether there was one.
@@ -150,6 +234,7 @@ func (s *Session) retractLocked() bool {
 		return false
 	}
 	s.errand.owed = false
+	s.srv.hiring.drop(s)
 	return true
 }
 
@@ -163,7 +248,8 @@ func (s *Session) delegate(p part, n int) bool {
 		return false
 	}
 	if e := s.errand; outside {
-		e.part, e.n, e.owed = p, n, true
+		e.part, e.n = p, n
+		e.owe(s.srv.clock())
 	}
 	s.mu.Unlock()
 	if !outside {

@@ -249,3 +249,10 @@ func Larges(s *Session) int {
 
 // Ending reports whether the session is ending.
 func Ending(s *Session) bool { return s.phase.Load() == phaseEnding }
+
+// InLine returns how many sessions wait in line for their executor.
+func InLine(srv *Server) int {
+	srv.hiring.mu.Lock()
+	defer srv.hiring.mu.Unlock()
+	return srv.hiring.length
+}

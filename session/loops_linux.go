@@ -250,10 +250,13 @@ func (s *Session) turnAway(t turn) {
 	if t.greet {
 		t.greet, t.open = false, s.seat.tls.greet()
 		s.mu.Lock()
-		if t.open && s.outsideLocked() && s.phase.Load() != phaseClosed {
-			done = true
-			s.giveAwayLocked(t)
-			return
+		if t.open && s.outsideLocked() {
+			if s.phase.Load() != phaseClosed {
+				done = true
+				s.giveAwayLocked(t)
+				return
+			}
+			t.open = false // not here
 		}
 		s.mu.Unlock()
 		began = s.srv.clock()

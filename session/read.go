@@ -56,8 +56,11 @@ func sooner(a, b int64) int64 {
 // lateLocked is called when a time has come that dueLocked told. Bytes that arrive do not move it, so it may be that the peer was
 // not silent after all. It reports whether Tick is to be called.
 func (s *Session) lateLocked() (tick bool) {
-	if s.pull != nil && s.pull.waits.Load() || s.errand != nil && s.errand.owed { // it is not the peer who is silent
+	switch { // it is not the peer who is silent
+	case s.pull != nil && s.pull.waits.Load():
 		s.forgiveLocked()
+	case s.errand != nil && s.errand.owed:
+		s.excuseLocked()
 	}
 	now, o := s.srv.clock(), s.o
 	switch phase := s.phase.Load(); {
