@@ -261,7 +261,10 @@ func (s *Session) giveAwayLocked(t turn) {
 	}
 }
 
-func (b *bare) execute() { b.session().turnAway(b.errand.turn) }
+func (b *bare) execute() {
+	b.errand.inside = true
+	b.session().turnAway(b.errand.turn)
+}
 
 // giveLocked gives s a turn, with the driver's buffers. It lets go of the mutex meanwhile.
 func (d *driver) giveLocked(s *Session, t turn) {
@@ -297,9 +300,18 @@ func (d *driver) giveLocked(s *Session, t turn) {
 // take is the turn of a session.
 func (s *Session) take(t turn) {
 	goOn := true
-	if t.open {
+	switch {
+	case t.rest:
+		if t.open {
+			s.awaitFirst()
+		}
+		goOn = s.receive(0)
+		if goOn && s.seat.tls != nil {
+			goOn = s.seat.tls.handle(s.seat.tls.left)
+		}
+	case t.open:
 		goOn = s.open() && (len(s.in.Unread()) == 0 || s.receive(0))
-		t.read = s.seat.tls != nil // which may have read more than the handshake
+		t.read = s.seat.tls != nil && !s.leaves() // which may have read more than the handshake
 	}
 	if goOn && t.tick {
 		s.tick()

@@ -36,6 +36,8 @@ type errand struct {
 	waits      bool // in line
 	prev, next *Session
 
+	inside bool // owned by who has the turn: that is the executor
+
 	turn turn // for a session on a loop
 
 	// For a session with a goroutine, which waits for it.
@@ -45,7 +47,10 @@ type errand struct {
 }
 
 // turn is what is to be done in a turn on a loop.
-type turn struct{ greet, open, read, tick bool }
+type turn struct {
+	greet, open, read, tick bool
+	rest                    bool // go on with what an executor has left: see leaves
+}
 
 // part is what the goroutine of a session lets an executor do.
 type part uint8
@@ -256,8 +261,23 @@ func (s *Session) delegate(p part, n int) bool {
 		return s.do(p, n)
 	}
 	s.srv.hire(s)
-	return <-s.errand.done
+	goOn := <-s.errand.done
+	switch {
+	case !goOn || s.pull == nil:
+		return goOn
+	case p == partOpen:
+		s.awaitFirst()
+		return s.do(partFirst, 0)
+	case p == partTick:
+		return s.do(partFirst, 0)
+	default:
+		return s.do(p, 0)
+	}
 }
+
+// leaves reports whether an executor has the turn of a session whose messages are received since a function of the handler, in this turn,
+// said so. It does not wait for who receives, but leaves what has arrived to a goroutine of the engine.
+func (s *Session) leaves() bool { return s.errand != nil && s.errand.inside && s.pull != nil }
 
 // do does a part of a session's turn.
 func (s *Session) do(p part, n int) bool {

@@ -105,7 +105,8 @@ type CloseInfo struct {
 	// the codec's error; a handshake, idle or write timeout is [ErrTimeout]; a panic is a *[PanicError].
 	Err error
 	// Undelivered is how many bytes had been accepted and were not given to the connection any more. What the connection
-	// took, the peer may still not have read. Over TLS a record that was sent in part counts as far as it was not sent.
+	// took, the peer may still not have read. Over TLS a record that was sent in part counts as far as it was not sent. What was left
+	// of large frames does not count: who offered them is told.
 	Undelivered int
 }
 

@@ -268,6 +268,12 @@ func (s *Session) turnAway(t turn) {
 	done = true
 	took := s.srv.clock() - began
 	s.mu.Lock()
+	if s.leaves() && !s.seat.deaf && s.phase.Load() != phaseClosed {
+		s.errand.inside = false
+		s.mu.Unlock()
+		s.srv.loops.crew.give(away{s, turn{rest: true, open: t.open}})
+		return
+	}
 	if s.pull == nil && took >= int64(slowTurn) {
 		s.seat.quick = 0
 		if ls := &s.srv.loops; ls.slowUntil.Load() > began {
@@ -283,6 +289,9 @@ func (s *Session) turnAway(t turn) {
 // comeBack is the end of a turn that was not the driver's, or not any more.
 func (s *Session) comeBack() {
 	s.mu.Lock()
+	if s.errand != nil {
+		s.errand.inside = false
+	}
 	s.seat.away, s.seat.inline = false, false
 	if s.seat.fd < 0 {
 		s.mu.Unlock()

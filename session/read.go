@@ -103,7 +103,7 @@ func (s *Session) open() bool {
 	}
 	if err == nil {
 		s.hasOpened()
-		if s.h.Pull {
+		if s.h.Pull && !s.leaves() {
 			s.awaitFirst()
 		}
 		return true
@@ -183,6 +183,9 @@ func (s *Session) decodeAll() error {
 	for in := &s.in; len(in.Unread()) >= max(in.Need, 1); {
 		if s.discard || s.phase.Load() == phaseClosed {
 			in.Used(len(in.Unread()))
+			return nil
+		}
+		if s.leaves() {
 			return nil
 		}
 		if s.codec == nil {

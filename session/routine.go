@@ -67,7 +67,11 @@ func (r *routine) yieldLocked() bool { return false }
 
 func (r *routine) execute() {
 	goOn := false
-	defer func() { r.errand.done <- goOn }() // also when a handler ends the goroutine
+	r.errand.inside = true
+	defer func() { // also when a handler ends the goroutine
+		r.errand.inside = false
+		r.errand.done <- goOn
+	}()
 	goOn = r.session().do(r.errand.part, r.errand.n)
 }
 

@@ -27,7 +27,8 @@ import (
 type bareTLS struct {
 	*bare
 	mem   *tlsconn.Conn
-	plain int // of what waits to be sent, owned by who has the pen: how many bytes it was
+	plain int            // of what waits to be sent, owned by who has the pen: how many bytes it was
+	left  *buffer.Buffer // what an executor has read and left; owned by who has the turn
 }
 
 // secrets are what sessions that speak TLS on loops share.
@@ -160,16 +161,11 @@ func (b *bareTLS) greet() bool {
 func (b *bareTLS) readOnce() (goOn bool) {
 	s := b.session()
 	wire := s.srv.pools.Shared.Get()
-	defer func() {
-		if wire != nil {
-			b.mem.Feed(nil)
-			wire.Release()
-		}
-	}()
 	n, errno := buffer.Receive(uintptr(s.seat.fd), wire.B)
 	switch {
 	case errno == syscall.EAGAIN: // in the first turn there may be bytes that came with the handshake
 	case errno != 0:
+		wire.Release()
 		s.ended(os.NewSyscallError("read", errno))
 		return false
 	case n == 0:
@@ -180,6 +176,19 @@ func (b *bareTLS) readOnce() (goOn bool) {
 			s.lastRead.Store(s.seat.loop.now.Load())
 		}
 	}
+	return b.handle(wire)
+}
+
+// handle decrypts and handles what TLS was fed, which lies in wire, if that is not nil.
+func (b *bareTLS) handle(wire *buffer.Buffer) (goOn bool) {
+	s := b.session()
+	b.left = nil
+	defer func() {
+		if wire != nil {
+			b.mem.Feed(nil)
+			wire.Release()
+		}
+	}()
 	for {
 		n, err := b.decrypt(&s.in)
 		if wire != nil && b.mem.Fed() == 0 { // before the handler is called, which may block
@@ -189,6 +198,10 @@ func (b *bareTLS) readOnce() (goOn bool) {
 		b.answer()
 		if n > 0 && !s.receive(n) {
 			return false
+		}
+		if s.leaves() { // TLS says again what it has said
+			b.left, wire = wire, nil
+			return true
 		}
 		switch {
 		case err == nil:
@@ -331,6 +344,11 @@ func (b *bareTLS) abortLocked() {
 func (b *bareTLS) undelivered() int {
 	n := min(b.mem.Pending(), b.plain)
 	b.mem.Release()
+	if b.left != nil {
+		b.mem.Feed(nil)
+		b.left.Release()
+		b.left = nil
+	}
 	s := b.session()
 	s.srv.shard(s).bytesOut.Add(-uint64(n)) // the socket has not taken them
 	return n
