@@ -20,8 +20,9 @@ const (
 
 // largerPackages may have more lines, each for a reason.
 var largerPackages = map[string]int{
-	// Two engines and datagrams behind one seam, executors, and frames that are sent from where they lie. What would leave next are the loops.
-	"session": 8400,
+	// Three engines behind one seam (loops, goroutines, datagrams), executors, and frames that are sent from where they lie. What would
+	// leave next are the loops, then what a socket for datagrams does that knows no sessions.
+	"session": 8500,
 }
 
 // Files, functions and packages stay small enough to be read.

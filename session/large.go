@@ -17,7 +17,8 @@ import (
 // taken by the connection, unless there is an error; that it has arrived is not known. It stands in line with what else is written,
 // whatever Options.Policy says, and takes no room in the queue. What bounds the time is Options.WriteTimeout, for which the peer may
 // take nothing. From Options.ZeroCopy bytes on it is sent without being copied by the kernel either. The errors are [ErrClosed] with the
-// cause, and [ErrTimeout]; the session has ended then.
+// cause, and [ErrTimeout]; the session has ended then. After an error with ZeroCopy a network card may read frame for a moment more: leave
+// it to the garbage collector rather than to another use.
 func (s *Session) WriteLarge(frame []byte) error {
 	if s.packet != nil {
 		return s.packet.send(frame, false)

@@ -87,7 +87,7 @@ func (l *givenListener) Addr() net.Addr { return &net.TCPAddr{} }
 func TestDribblingToAnExecutor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ex := workerpool.NewShared(&workerpool.Options{Workers: 1})
-		srv := session.NewServer(line, nil, &session.Options{Executor: ex, HandshakeTimeout: 3 * time.Second})
+		srv := session.NewServer(line, nil, &session.Options{Executor: ex, FirstTimeout: 3 * time.Second})
 		ln := &givenListener{conns: make(chan net.Conn, 1), over: make(chan struct{})}
 		served := make(chan error, 1)
 		go func() { served <- srv.Serve(ln) }()
