@@ -186,8 +186,12 @@ func TestFilesThatAreTooShort(t *testing.T) {
 		} else if err := errors.Join(r.Close(), f.s.WriteFile(nil, w, 0, 1), w.Close()); err == nil {
 			t.Error("a pipe was taken")
 		}
+		const long = 64 << 20 // more than kernels keep, and nothing on the disk
+		if err := file.Truncate(long); err != nil {
+			t.Fatal(err)
+		}
 		fail := make(chan error, 1)
-		go func() { fail <- f.s.WriteFile(nil, file, 0, 4<<20) }()
+		go func() { fail <- f.s.WriteFile(nil, file, 0, long) }()
 		expect(t, f.client, string(content[:10]))
 		if err := file.Truncate(1 << 20); err != nil {
 			t.Fatal(err)
