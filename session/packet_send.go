@@ -198,10 +198,12 @@ func (p *packetPeer) sendAndWaitLocked(frame []byte, o *settings) error {
 	c := p.k.out.call(p, frame)
 	var err error
 	over := s.srv.clock() + int64(o.WriteTimeout)
+	var deadline time.Time
+	if o.WriteTimeout > 0 {
+		deadline = s.srv.start.Add(time.Duration(over))
+	}
 	for {
-		if o.WriteTimeout > 0 {
-			_ = conn.setWriteDeadline(s.srv.start.Add(time.Duration(over)))
-		}
+		_ = conn.setWriteDeadline(deadline) // also none: another session's end may have let the last one pass
 		if s.phase.Load() == phaseClosed {
 			err = ErrClosed
 			break
