@@ -169,7 +169,7 @@ func TestPacketLaws(t *testing.T) {
 			stop, cancel := context.WithTimeout(context.Background(), limit)
 			defer cancel()
 			if err := f.srv.Shutdown(stop); err != nil {
-				t.Error(err)
+				t.Errorf("SLUICE_SEED=%d: %v", seed, err)
 			}
 		}
 		_ = f.srv.Close()

@@ -287,7 +287,7 @@ func (p *packetPeer) giveAwayLocked(m mail) {
 	outside := s.outsideLocked()
 	p.owed = p.owed || m.tick
 	if outside {
-		s.errand.owed = true
+		s.errand.owe(s.srv.clock())
 	} else {
 		p.k.begin()
 	}
