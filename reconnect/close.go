@@ -3,8 +3,8 @@ package reconnect
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"strings"
+
+	"github.com/sluice-push/sluice/internal/stack"
 )
 
 // Close ends all sessions of the pool at once, with [ErrClosed], and whatever is being dialed or waited for. It returns when they have
@@ -64,34 +64,5 @@ func (p *Pool) end(gently bool) {
 // roots are the functions from which those of the options and of handlers are called.
 var roots = [...]string{"(*slot).call", "(*slot).dial", "(*slot).lost", "(*link).wrap", "(*link).goodbye"}
 
-// inCallback reports whether the calling goroutine is in one of them. Goroutines have no identity in Go; what tells are the functions
-// on their stack.
-func inCallback() bool {
-	const here = "github.com/sluice-push/sluice/reconnect."
-	var pcs [64]uintptr
-	for skip := 0; ; skip += len(pcs) {
-		n := runtime.Callers(skip, pcs[:])
-		frames := runtime.CallersFrames(pcs[:n])
-		for more := n > 0; more; {
-			var f runtime.Frame
-			f, more = frames.Next()
-			name, ok := strings.CutPrefix(f.Function, here)
-			if ok && isRoot(name) {
-				return true
-			}
-		}
-		if n < len(pcs) {
-			return false
-		}
-	}
-}
-
-// isRoot reports whether a function is a root, or a literal in one.
-func isRoot(name string) bool {
-	for _, root := range roots {
-		if rest, ok := strings.CutPrefix(name, root); ok && (rest == "" || rest[0] == '.') {
-			return true
-		}
-	}
-	return false
-}
+// inCallback reports whether the calling goroutine is in one of them.
+func inCallback() bool { return stack.Within("github.com/sluice-push/sluice/reconnect", roots[:]) }

@@ -3,12 +3,10 @@ package session
 import (
 	"bytes"
 	"fmt"
-	"runtime"
 	"runtime/debug"
-	"slices"
-	"strings"
 
 	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/stack"
 )
 
 // How a session ends. The first cause counts: it is put into info, under mu, by whoever comes first, and everything later leaves
@@ -171,23 +169,5 @@ var roots = [...]string{
 	"(*packetReader).run", "(*packetPeer).away",
 }
 
-// inHandler reports whether the calling goroutine is one of a session. Goroutines have no identity in Go; what tells are the
-// functions on their stack.
-func inHandler() bool {
-	const here = "github.com/sluice-push/sluice/session."
-	var pcs [64]uintptr
-	for skip := 0; ; skip += len(pcs) {
-		n := runtime.Callers(skip, pcs[:])
-		frames := runtime.CallersFrames(pcs[:n])
-		for more := n > 0; more; {
-			var f runtime.Frame
-			f, more = frames.Next()
-			if name, ok := strings.CutPrefix(f.Function, here); ok && slices.Contains(roots[:], name) {
-				return true
-			}
-		}
-		if n < len(pcs) {
-			return false
-		}
-	}
-}
+// inHandler reports whether the calling goroutine is one of a session.
+func inHandler() bool { return stack.Within("github.com/sluice-push/sluice/session", roots[:]) }

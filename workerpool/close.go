@@ -2,9 +2,8 @@ package workerpool
 
 import (
 	"context"
-	"runtime"
-	"slices"
-	"strings"
+
+	"github.com/sluice-push/sluice/internal/stack"
 )
 
 // How executors end. Closed: submissions are refused, who waits for room is turned away, workers end when the queue is empty. Dropped, as
@@ -90,23 +89,5 @@ func shutdownAll(ctx context.Context, parts ...part) error {
 // roots are the functions by which tasks are called.
 var roots = [...]string{"(*worker).run", "(*seat).run", "runTask"}
 
-// inTask reports whether the calling goroutine runs a task, of whichever executor. Goroutines have no identity in Go; what tells are the
-// functions on their stack.
-func inTask() bool {
-	const here = "github.com/sluice-push/sluice/workerpool."
-	var pcs [64]uintptr
-	for skip := 0; ; skip += len(pcs) {
-		n := runtime.Callers(skip, pcs[:])
-		frames := runtime.CallersFrames(pcs[:n])
-		for more := n > 0; more; {
-			var f runtime.Frame
-			f, more = frames.Next()
-			if name, ok := strings.CutPrefix(f.Function, here); ok && slices.Contains(roots[:], name) {
-				return true
-			}
-		}
-		if n < len(pcs) {
-			return false
-		}
-	}
-}
+// inTask reports whether the calling goroutine runs a task, of whichever executor.
+func inTask() bool { return stack.Within("github.com/sluice-push/sluice/workerpool", roots[:]) }
