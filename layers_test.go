@@ -27,15 +27,15 @@ var layers = map[string]layer{
 	"internal/...": {ours: []string{"internal/..."}},
 
 	// The library: leaves first. It uses the standard library only.
-	"timingwheel": {},
-	"workerpool":  {},
-	"codec":       {},
-	"transport":   {},
-	"websocket":   {},
-	"session":     {ours: []string{"timingwheel", "workerpool", "transport"}},
-	"reconnect":   {ours: []string{"timingwheel", "transport", "session"}},
-	"rpc":         {ours: []string{"codec", "session", "discovery"}},
-	"discovery":   {},
+	"timingwheel":    {},
+	"workerpool":     {},
+	"codec":          {},
+	"transport":      {},
+	"websocket/wire": {},
+	"session":        {ours: []string{"timingwheel", "workerpool", "transport"}},
+	"reconnect":      {ours: []string{"timingwheel", "transport", "session"}},
+	"rpc":            {ours: []string{"codec", "session", "discovery"}},
+	"discovery":      {},
 
 	// The platform.
 	"push":               {},
@@ -49,7 +49,7 @@ var layers = map[string]layer{
 	},
 	"push/pushtest": {ours: []string{"push", "push/broker"}},
 	"push/hub":      {ours: []string{"push", "push/channel", "push/broker"}},
-	"push/gateway":  {ours: []string{"push", "push/channel", "push/hub", "push/protocol", "session", "websocket"}},
+	"push/gateway":  {ours: []string{"push", "push/channel", "push/hub", "push/protocol", "session", "websocket/wire"}},
 	"push/api":      {ours: []string{"push", "push/channel", "push/hub", "push/protocol"}},
 	"push/config":   {ours: []string{"push"}, foreign: []string{"github.com/goccy/go-yaml"}},
 

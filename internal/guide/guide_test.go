@@ -69,7 +69,7 @@ func readExamples(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []string{"codec", "reconnect", "timingwheel", "transport", "websocket", "workerpool"} {
+	for _, p := range []string{"codec", "reconnect", "timingwheel", "transport", "websocket/wire", "workerpool"} {
 		names = append(names, filepath.Join("..", "..", p, "example_test.go"))
 	}
 	var texts []string

@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-push/sluice/codec"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/transport"
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 func Example_observe() {
@@ -91,7 +91,7 @@ func exchange(t *testing.T, conn net.Conn) string {
 func TestWebSocket(t *testing.T) {
 	srv := session.NewServer(nil, &session.Handler{
 		Open: func(s *session.Session) error {
-			s.SetCodec(websocket.NewHandshake(&websocket.Options{Origins: []string{"https://example.com"}}))
+			s.SetCodec(wire.NewHandshake(&wire.Options{Origins: []string{"https://example.com"}}))
 			return nil
 		},
 		Message: func(s *session.Session, msg []byte) { _ = s.Send(msg) },
@@ -110,7 +110,7 @@ func TestUpgrade(t *testing.T) {
 	defer srv.Close()
 
 	mux.HandleFunc("/live", func(w http.ResponseWriter, r *http.Request) {
-		up, err := websocket.Upgrade(w, r, nil)
+		up, err := wire.Upgrade(w, r, nil)
 		if err != nil {
 			return // the client has been answered
 		}

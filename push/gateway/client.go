@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/protocol"
 	"github.com/sluice-push/sluice/session"
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // client is one WebSocket connection. It is the carrier of its hub session.
 type client struct {
 	gateway *Gateway
-	codec   *websocket.Codec
+	codec   *wire.Codec
 	request *http.Request                   // of the handshake; without body, released once the client has connected
 	addr    netip.Addr                      // as it was admitted
 	since   int64                           // when the connection was made, by the gateway's clock, as all times below
@@ -41,7 +41,7 @@ func (g *Gateway) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.arriving.Done()
-	up, err := websocket.Upgrade(w, r, g.wsOptions())
+	up, err := wire.Upgrade(w, r, g.wsOptions())
 	if err != nil {
 		g.leave(addr)
 		g.options.Logger.Debug("a WebSocket handshake was refused", "remote", r.RemoteAddr, "error", err)

@@ -4,7 +4,7 @@ import (
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/protocol"
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // publicationOf returns what a delivery says to the client: the entry with the client's position, and as a removal when the row is
@@ -37,8 +37,8 @@ func (jsonFrames) AppendUnsubscribe(dst []byte, name string, u push.Unsubscribe)
 // appendFrame appends a text frame around what payload appends.
 func appendFrame(dst []byte, payload func([]byte) []byte) []byte {
 	start := len(dst)
-	dst = payload(append(dst, make([]byte, websocket.HeaderSpace)...))
-	frame := websocket.FrameInPlace(dst[start:], websocket.OpText)
+	dst = payload(append(dst, make([]byte, wire.HeaderSpace)...))
+	frame := wire.FrameInPlace(dst[start:], wire.OpText)
 	if start == 0 {
 		return frame
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/session"
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // Paths at which clients connect.
@@ -281,9 +281,9 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, reason string) {
 }
 
 // wsOptions are the handshake's.
-func (g *Gateway) wsOptions() *websocket.Options {
-	o := &websocket.Options{MaxMessage: g.options.MessageBytes}
-	o.CheckOrigin = func(r *websocket.Request) bool { return g.originAllowed(r.Origin, r.Host) }
+func (g *Gateway) wsOptions() *wire.Options {
+	o := &wire.Options{MaxMessage: g.options.MessageBytes}
+	o.CheckOrigin = func(r *wire.Request) bool { return g.originAllowed(r.Origin, r.Host) }
 	return o
 }
 

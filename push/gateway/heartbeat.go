@@ -4,11 +4,11 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/push"
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // pingFrame is the server's ping: an empty reply.
-var pingFrame = [][]byte{websocket.AppendFrame(nil, websocket.OpText, []byte("{}"))}
+var pingFrame = [][]byte{wire.AppendFrame(nil, wire.OpText, []byte("{}"))}
 
 // heartbeat looks after the WebSocket clients once a second until the gateway closes.
 func (g *Gateway) heartbeat() {

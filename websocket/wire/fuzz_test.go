@@ -1,4 +1,4 @@
-package websocket_test
+package wire_test
 
 import (
 	"bufio"
@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // FuzzDecode: however a stream is cut, the codec makes the same of it; and what it answers is bounded by what it was sent.
@@ -32,7 +32,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		got := agree(t, func() *websocket.Codec { return websocket.New(limits) }, stream)
+		got := agree(t, func() *wire.Codec { return wire.New(limits) }, stream)
 		total := 0
 		for _, m := range got.messages {
 			total += len(m.data)
@@ -62,12 +62,12 @@ func FuzzHandshake(f *testing.F) {
 		f.Add([]byte(seed + client(fin|text, "behind")))
 	}
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		var req *websocket.Request
-		options := &websocket.Options{Origins: []string{"*"}, MaxMessage: 1000, Accept: func(r *websocket.Request, _ *websocket.Response) error {
+		var req *wire.Request
+		options := &wire.Options{Origins: []string{"*"}, MaxMessage: 1000, Accept: func(r *wire.Request, _ *wire.Response) error {
 			req = r
 			return nil
 		}}
-		got := agree(t, func() *websocket.Codec { return websocket.NewHandshake(options) }, stream)
+		got := agree(t, func() *wire.Codec { return wire.NewHandshake(options) }, stream)
 		if req == nil {
 			if strings.HasPrefix(got.replies, "HTTP/1.1 101 ") {
 				t.Error("accepted without asking")
@@ -94,7 +94,7 @@ func FuzzHandshake(f *testing.F) {
 		if !reflect.DeepEqual(std.Header, req.Header) {
 			t.Errorf("header %v is %v to net/http", req.Header, std.Header)
 		}
-		if _, err := websocket.Upgrade(httptest.NewRecorder(), std, options); !errors.Is(err, http.ErrNotSupported) {
+		if _, err := wire.Upgrade(httptest.NewRecorder(), std, options); !errors.Is(err, http.ErrNotSupported) {
 			t.Errorf("Upgrade came to another verdict: %v", err) // a recorder cannot be taken over: all checks were passed
 		}
 	})

@@ -1,4 +1,4 @@
-package websocket_test
+package wire_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // wantHeader is the header of a frame from a server, written down from RFC 6455 §5.2.
@@ -28,20 +28,20 @@ func TestAppendFrame(t *testing.T) {
 	for _, n := range []int{0, 1, 125, 126, 127, 255, 256, 65535, 65536, 100_000} {
 		payload := bytes.Repeat([]byte{'x'}, n)
 		want := append(wantHeader(bin, n), payload...)
-		if got := websocket.AppendFrame([]byte("before"), websocket.OpBinary, payload); string(got) != "before"+string(want) {
+		if got := wire.AppendFrame([]byte("before"), wire.OpBinary, payload); string(got) != "before"+string(want) {
 			t.Errorf("AppendFrame of %d bytes begins with %x", n, got[:min(len(got), 20)])
 		}
-		if got := websocket.AppendHeader(nil, websocket.OpBinary, n); !bytes.Equal(got, wantHeader(bin, n)) {
+		if got := wire.AppendHeader(nil, wire.OpBinary, n); !bytes.Equal(got, wantHeader(bin, n)) {
 			t.Errorf("AppendHeader of %d bytes: %x", n, got)
 		}
-		buf := append(bytes.Repeat([]byte{0xEE}, websocket.HeaderSpace), payload...)
-		if got := websocket.FrameInPlace(buf, websocket.OpBinary); !bytes.Equal(got, want) {
+		buf := append(bytes.Repeat([]byte{0xEE}, wire.HeaderSpace), payload...)
+		if got := wire.FrameInPlace(buf, wire.OpBinary); !bytes.Equal(got, want) {
 			t.Errorf("FrameInPlace of %d bytes begins with %x", n, got[:min(len(got), 20)])
 		} else if &got[len(got)-1] != &buf[len(buf)-1] {
 			t.Errorf("FrameInPlace of %d bytes moved the payload", n)
 		}
 	}
-	if got, want := string(websocket.AppendPing(nil, []byte("now"))), server(fin|ping, "now"); got != want {
+	if got, want := string(wire.AppendPing(nil, []byte("now"))), server(fin|ping, "now"); got != want {
 		t.Errorf("AppendPing: %q, want %q", got, want)
 	}
 }
@@ -49,10 +49,10 @@ func TestAppendFrame(t *testing.T) {
 func TestAppendPanics(t *testing.T) {
 	long := make([]byte, 126)
 	for name, f := range map[string]func(){
-		"long ping":         func() { websocket.AppendPing(nil, long) },
-		"long close":        func() { websocket.AppendFrame(nil, websocket.OpClose, long) },
-		"negative length":   func() { websocket.AppendHeader(nil, websocket.OpText, -1) },
-		"no space reserved": func() { websocket.FrameInPlace(long[:websocket.HeaderSpace-1], websocket.OpText) },
+		"long ping":         func() { wire.AppendPing(nil, long) },
+		"long close":        func() { wire.AppendFrame(nil, wire.OpClose, long) },
+		"negative length":   func() { wire.AppendHeader(nil, wire.OpText, -1) },
+		"no space reserved": func() { wire.FrameInPlace(long[:wire.HeaderSpace-1], wire.OpText) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -68,21 +68,21 @@ func TestAppendPanics(t *testing.T) {
 func TestAppendEncode(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		opcode websocket.Opcode
+		opcode wire.Opcode
 		want   byte
 	}{
-		{"default", 0, text}, {"text", websocket.OpText, text}, {"binary", websocket.OpBinary, bin}, {"no kind of message", websocket.OpPing, text},
+		{"default", 0, text}, {"text", wire.OpText, text}, {"binary", wire.OpBinary, bin}, {"no kind of message", wire.OpPing, text},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := websocket.New(&websocket.Options{Opcode: tt.opcode})
+			c := wire.New(&wire.Options{Opcode: tt.opcode})
 			got, err := c.AppendEncode([]byte("before"), []byte("hello"))
 			if want := "before" + server(fin|tt.want, "hello"); string(got) != want || err != nil {
 				t.Errorf("got %q, %v, want %q", got, err, want)
 			}
 		})
 	}
-	c := websocket.NewHandshake(nil)
-	if got, err := c.AppendEncode([]byte("x"), nil); string(got) != "x" || !errors.Is(err, websocket.ErrNotOpen) {
+	c := wire.NewHandshake(nil)
+	if got, err := c.AppendEncode([]byte("x"), nil); string(got) != "x" || !errors.Is(err, wire.ErrNotOpen) {
 		t.Errorf("before the handshake: %q, %v", got, err)
 	}
 	if got := c.AppendClose([]byte("x"), 1000, ""); string(got) != "x" {
@@ -102,15 +102,15 @@ func TestUnmask(t *testing.T) {
 				whole[i] = byte(i * 7)
 			}
 			pieces := bytes.Clone(whole)
-			websocket.Unmask(whole, k)
+			wire.Unmask(whole, k)
 			for i := range whole {
 				if want := byte(i*7) ^ key[i%4]; whole[i] != want {
 					t.Fatalf("%d bytes at %d: byte %d is %#x, want %#x", n, offset, i, whole[i], want)
 				}
 			}
 			cut := min(n, offset*3+1)
-			websocket.Unmask(pieces[:cut], k)
-			websocket.Unmask(pieces[cut:], websocket.KeyAt(k, cut))
+			wire.Unmask(pieces[:cut], k)
+			wire.Unmask(pieces[cut:], wire.KeyAt(k, cut))
 			if !bytes.Equal(pieces, whole) {
 				t.Fatalf("%d bytes cut at %d differ", n, cut)
 			}
@@ -126,7 +126,7 @@ func TestTextCheck(t *testing.T) {
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		all := strings.Join(rapid.SliceOfN(pieces, 0, 6).Draw(t, "pieces"), "")
-		var check websocket.TextCheck
+		var check wire.TextCheck
 		var seen string
 		for seen != all {
 			n := rapid.IntRange(1, len(all)-len(seen)).Draw(t, "n")

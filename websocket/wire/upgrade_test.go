@@ -1,4 +1,4 @@
-package websocket_test
+package wire_test
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // httpRequest parses a request as net/http does.
@@ -45,8 +45,8 @@ func TestUpgradeChecks(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			up, err := websocket.Upgrade(w, httpRequest(t, tt.request), nil)
-			refusal, ok := errors.AsType[*websocket.Refusal](err)
+			up, err := wire.Upgrade(w, httpRequest(t, tt.request), nil)
+			refusal, ok := errors.AsType[*wire.Refusal](err)
 			if !ok || refusal.Status != tt.status || up != nil || w.Code != tt.status {
 				t.Fatalf("returned %v, %v, answered %d; want %d", up, err, w.Code, tt.status)
 			}
@@ -65,7 +65,7 @@ func TestUpgradeHTTP2(t *testing.T) {
 	r := httpRequest(t, request())
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
 	w := httptest.NewRecorder()
-	if _, err := websocket.Upgrade(w, r, nil); err == nil || w.Code != 505 || w.Header().Get("Connection") != "" {
+	if _, err := wire.Upgrade(w, r, nil); err == nil || w.Code != 505 || w.Header().Get("Connection") != "" {
 		t.Errorf("returned %v, answered %d %v", err, w.Code, w.Header())
 	}
 }
@@ -81,7 +81,7 @@ func TestUpgradeConn(t *testing.T) {
 	failed := make(chan error, 1)
 	stream := client(fin|ping, "early") + client(fin|text, "bird")
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		up, err := websocket.Upgrade(wrapped{w}, r, &websocket.Options{Subprotocols: []string{"chat"}, Opcode: websocket.OpBinary})
+		up, err := wire.Upgrade(wrapped{w}, r, &wire.Options{Subprotocols: []string{"chat"}, Opcode: wire.OpBinary})
 		if err != nil {
 			failed <- err
 			return
@@ -148,7 +148,7 @@ func (f fakeHijack) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 func TestUpgradeBrokenConn(t *testing.T) {
 	here, there := net.Pipe()
 	_ = there.Close()
-	up, err := websocket.Upgrade(fakeHijack{httptest.NewRecorder(), here}, httpRequest(t, request()), nil)
+	up, err := wire.Upgrade(fakeHijack{httptest.NewRecorder(), here}, httpRequest(t, request()), nil)
 	if up != nil || !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("returned %v, %v", up, err)
 	}
@@ -182,7 +182,7 @@ func TestUpgradeDeadlines(t *testing.T) {
 	here, there := net.Pipe()
 	defer func() { _ = there.Close() }()
 	conn := &deadlineConn{Conn: here, now: time.Now()}
-	up, err := websocket.Upgrade(fakeHijack{httptest.NewRecorder(), conn}, httpRequest(t, request()), nil)
+	up, err := wire.Upgrade(fakeHijack{httptest.NewRecorder(), conn}, httpRequest(t, request()), nil)
 	if err != nil || up.Conn != net.Conn(conn) {
 		t.Fatalf("returned %v, %v", up, err)
 	}
@@ -190,7 +190,7 @@ func TestUpgradeDeadlines(t *testing.T) {
 		t.Errorf("deadline during the response %v, afterwards %v", conn.then, conn.now)
 	}
 	conn.broken = net.ErrClosed
-	if _, err := websocket.Upgrade(fakeHijack{httptest.NewRecorder(), conn}, httpRequest(t, request()), nil); !errors.Is(err, net.ErrClosed) || !conn.closed {
+	if _, err := wire.Upgrade(fakeHijack{httptest.NewRecorder(), conn}, httpRequest(t, request()), nil); !errors.Is(err, net.ErrClosed) || !conn.closed {
 		t.Errorf("a connection that takes no deadline: %v, closed %t", err, conn.closed)
 	}
 }

@@ -1,4 +1,4 @@
-package websocket_test
+package wire_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // TestCloseFromPeer: which close frames are a clean end, and how they are answered (RFC 6455 §5.5.1, §7.4).
@@ -20,21 +20,21 @@ func TestCloseFromPeer(t *testing.T) {
 		reason     string
 		answer     string
 	}{
-		{"no code", "", websocket.CloseNoStatus, "", ""},
+		{"no code", "", wire.CloseNoStatus, "", ""},
 		{"code alone", closeBody(1000, ""), 1000, "", closeBody(1000, "")},
 		{"code and reason", closeBody(1001, "leaving"), 1001, "leaving", closeBody(1001, "")},
 		{"longest reason", closeBody(4999, strings.Repeat("x", 123)), 4999, strings.Repeat("x", 123), closeBody(4999, "")},
 		{"reason of many bytes a character", closeBody(3000, "tschüß 👋"), 3000, "tschüß 👋", closeBody(3000, "")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			open := func() *websocket.Codec { return websocket.New(nil) }
+			open := func() *wire.Codec { return wire.New(nil) }
 			stream := client(text, "unfinished") + client(fin|closing, tt.body)
 			got := agree(t, open, []byte(stream+client(fin|text, "ignored")))
 			if want := server(fin|closing, tt.answer); got.replies != want {
 				t.Errorf("replies %q, want %q", got.replies, want)
 			}
 			end := verdict(t, open(), stream)
-			if want := (websocket.CloseError{Code: tt.code, Reason: tt.reason, Remote: true}); *end != want {
+			if want := (wire.CloseError{Code: tt.code, Reason: tt.reason, Remote: true}); *end != want {
 				t.Errorf("ended with %+v, want %+v", *end, want)
 			}
 			if !errors.Is(end, io.EOF) {
@@ -54,15 +54,15 @@ func TestCloseCodes(t *testing.T) {
 		return code >= 3000 && code <= 4999
 	}
 	for code := range 1 << 16 {
-		end := verdict(t, websocket.New(nil), client(fin|closing, closeBody(uint16(code), "")))
-		if end.Remote != valid(code) || !end.Remote && end.Code != websocket.CloseProtocolError {
+		end := verdict(t, wire.New(nil), client(fin|closing, closeBody(uint16(code), "")))
+		if end.Remote != valid(code) || !end.Remote && end.Code != wire.CloseProtocolError {
 			t.Fatalf("close frame with code %d ended with %v", code, end)
 		}
 		want := server(fin|closing, "")
 		if valid(code) {
 			want = server(fin|closing, closeBody(uint16(code), "why"))
 		}
-		if got := string(websocket.AppendClose(nil, uint16(code), "why")); got != want {
+		if got := string(wire.AppendClose(nil, uint16(code), "why")); got != want {
 			t.Fatalf("AppendClose with code %d: %q, want %q", code, got, want)
 		}
 	}
@@ -77,7 +77,7 @@ func TestAppendCloseReason(t *testing.T) {
 		{"not UTF-8", "a\xffb", "a\uFFFDb"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := string(websocket.AppendClose([]byte("before"), 4000, tt.reason))
+			got := string(wire.AppendClose([]byte("before"), 4000, tt.reason))
 			if want := "before" + server(fin|closing, closeBody(4000, tt.want)); got != want || !utf8.ValidString(tt.want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
@@ -87,14 +87,14 @@ func TestAppendCloseReason(t *testing.T) {
 
 // TestCloseFromHere: after our close frame nothing but the peer's answer is of interest, and it is not answered.
 func TestCloseFromHere(t *testing.T) {
-	c := websocket.New(nil)
+	c := wire.New(nil)
 	if got, want := string(c.AppendClose(nil, 3001, "shutdown")), server(fin|closing, closeBody(3001, "shutdown")); got != want {
 		t.Fatalf("AppendClose: %q, want %q", got, want)
 	}
 	if again := c.AppendClose([]byte("x"), 3000, ""); string(again) != "x" {
 		t.Errorf("a second AppendClose made %q", again)
 	}
-	if dst, err := c.AppendEncode([]byte("x"), []byte("late")); string(dst) != "x" || !errors.Is(err, websocket.ErrCloseSent) {
+	if dst, err := c.AppendEncode([]byte("x"), []byte("late")); string(dst) != "x" || !errors.Is(err, wire.ErrCloseSent) {
 		t.Errorf("AppendEncode after close: %q, %v", dst, err)
 	}
 	stream := client(fin|ping, "p") + client(fin|text, "crossed") + client(fin|closing, closeBody(3001, "shutdown"))
@@ -103,20 +103,20 @@ func TestCloseFromHere(t *testing.T) {
 		t.Errorf("after our close frame: %v", got)
 	}
 	_, _, err := c.Decode(nil)
-	if end, ok := errors.AsType[*websocket.CloseError](err); !ok || !end.Remote || end.Code != 3001 {
+	if end, ok := errors.AsType[*wire.CloseError](err); !ok || !end.Remote || end.Code != 3001 {
 		t.Errorf("ended with %v", err)
 	}
 }
 
 // TestOneClose: however many close at once, one close frame is made.
 func TestOneClose(t *testing.T) {
-	c := websocket.New(nil)
+	c := wire.New(nil)
 	made := make([][]byte, 8)
 	var wg sync.WaitGroup
 	for i := range made {
 		wg.Go(func() {
 			_, _ = c.AppendEncode(nil, []byte("message")) // either is right: the race detector watches
-			made[i] = c.AppendClose(nil, websocket.CloseGoingAway, "")
+			made[i] = c.AppendClose(nil, wire.CloseGoingAway, "")
 		})
 	}
 	_, _, _ = c.Decode([]byte(client(fin|closing, "")))
@@ -133,7 +133,7 @@ func TestOneClose(t *testing.T) {
 
 // TestPongs: of pings that wait for their answer only the newest gets one, and both kinds are counted.
 func TestPongs(t *testing.T) {
-	c := websocket.New(nil)
+	c := wire.New(nil)
 	in := []byte(client(fin|pong, "") + client(fin|ping, "first") + client(fin|ping, "second, longer") + client(fin|ping, "3rd") +
 		client(fin|closing, closeBody(1000, "")))
 	for err := error(nil); err == nil; {
@@ -160,7 +160,7 @@ func TestLateReplies(t *testing.T) {
 		{"broken rule", "\x83", server(fin|closing, closeBody(1002, "opcode is reserved"))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := websocket.NewHandshake(nil)
+			c := wire.NewHandshake(nil)
 			in := []byte(request() + tt.frames)
 			for n, err := 1, error(nil); n > 0 && err == nil; in = in[n:] {
 				_, n, err = c.Decode(in)
@@ -177,19 +177,19 @@ func TestLateReplies(t *testing.T) {
 
 func TestTexts(t *testing.T) {
 	for _, tt := range []struct {
-		err  websocket.CloseError
+		err  wire.CloseError
 		want string
 	}{
-		{websocket.CloseError{Code: 1001, Reason: "leaving", Remote: true}, "websocket: closed by peer: 1001 leaving"},
-		{websocket.CloseError{Code: 1005, Remote: true}, "websocket: closed by peer: 1005"},
-		{websocket.CloseError{Code: 1002, Reason: "frame is not masked"}, "websocket: decode: frame is not masked (code 1002)"},
+		{wire.CloseError{Code: 1001, Reason: "leaving", Remote: true}, "websocket: closed by peer: 1001 leaving"},
+		{wire.CloseError{Code: 1005, Remote: true}, "websocket: closed by peer: 1005"},
+		{wire.CloseError{Code: 1002, Reason: "frame is not masked"}, "websocket: decode: frame is not masked (code 1002)"},
 	} {
 		if got := tt.err.Error(); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}
-	got := fmt.Sprint(websocket.OpContinuation, websocket.OpText, websocket.OpBinary, websocket.OpClose, websocket.OpPing,
-		websocket.OpPong, websocket.Opcode(3))
+	got := fmt.Sprint(wire.OpContinuation, wire.OpText, wire.OpBinary, wire.OpClose, wire.OpPing,
+		wire.OpPong, wire.Opcode(3))
 	if want := "continuation text binary close ping pong opcode(0x3)"; got != want {
 		t.Errorf("opcodes print as %q, want %q", got, want)
 	}

@@ -1,4 +1,4 @@
-package websocket_test
+package wire_test
 
 import (
 	"testing"

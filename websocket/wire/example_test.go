@@ -1,4 +1,4 @@
-package websocket_test
+package wire_test
 
 import (
 	"bufio"
@@ -12,14 +12,14 @@ import (
 
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/transport"
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // A codec is fed with the bytes of a connection, here a ping and a message in two fragments followed by a close frame.
 func Example() {
 	in := []byte("\x89\x82\x00\x00\x00\x00hi" + "\x01\x84\x00\x00\x00\x00Good" + "\x80\x85\x00\x00\x00\x00 news" +
 		"\x88\x82\x00\x00\x00\x00\x03\xe8")
-	c := websocket.New(nil)
+	c := wire.New(nil)
 	for {
 		msg, n, err := c.Decode(in)
 		if out := c.AppendReplies(nil); len(out) > 0 {
@@ -46,10 +46,10 @@ func Example() {
 
 // On a bare connection the codec begins with the handshake.
 func ExampleNewHandshake() {
-	c := websocket.NewHandshake(&websocket.Options{
-		Accept: func(r *websocket.Request, _ *websocket.Response) error {
+	c := wire.NewHandshake(&wire.Options{
+		Accept: func(r *wire.Request, _ *wire.Response) error {
 			if r.Path != "/live" {
-				return &websocket.Refusal{Status: http.StatusNotFound, Reason: "nothing here"}
+				return &wire.Refusal{Status: http.StatusNotFound, Reason: "nothing here"}
 			}
 			return nil
 		},
@@ -64,17 +64,17 @@ func ExampleNewHandshake() {
 
 // A server of sessions on bare connections. The codec is the state of its session, because it has to be known for the goodbye.
 func Example_session() {
-	handler := session.Typed[*websocket.Codec]{
-		Open: func(s *session.Session) (*websocket.Codec, error) {
-			c := websocket.NewHandshake(nil)
+	handler := session.Typed[*wire.Codec]{
+		Open: func(s *session.Session) (*wire.Codec, error) {
+			c := wire.NewHandshake(nil)
 			s.SetCodec(c)
 			return c, nil
 		},
-		Message: func(s *session.Session, _ *websocket.Codec, msg []byte) {
+		Message: func(s *session.Session, _ *wire.Codec, msg []byte) {
 			_ = s.Send(fmt.Appendf(nil, "%s to you", msg))
 		},
-		Drain: func(s *session.Session, c *websocket.Codec) {
-			s.End(c.AppendClose(nil, websocket.CloseServiceRestart, "come back soon"), nil)
+		Drain: func(s *session.Session, c *wire.Codec) {
+			s.End(c.AppendClose(nil, wire.CloseServiceRestart, "come back soon"), nil)
 		},
 	}
 	srv := session.NewServer(nil, handler.Handler(), nil)
@@ -121,7 +121,7 @@ func ExampleUpgrade() {
 	defer srv.Close()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/live", func(w http.ResponseWriter, r *http.Request) {
-		up, err := websocket.Upgrade(w, r, &websocket.Options{Subprotocols: []string{"json"}})
+		up, err := wire.Upgrade(w, r, &wire.Options{Subprotocols: []string{"json"}})
 		if err != nil {
 			return // the client has been answered
 		}
@@ -150,9 +150,9 @@ func ExampleUpgrade() {
 
 // A payload is encoded right behind the room for its header.
 func ExampleFrameInPlace() {
-	buf := make([]byte, websocket.HeaderSpace, 64)
+	buf := make([]byte, wire.HeaderSpace, 64)
 	buf = fmt.Appendf(buf, "{%q:%d}", "price", 42)
-	frame := websocket.FrameInPlace(buf, websocket.OpText)
+	frame := wire.FrameInPlace(buf, wire.OpText)
 	fmt.Printf("%q\n", frame)
 	// Output:
 	// "\x81\f{\"price\":42}"

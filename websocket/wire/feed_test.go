@@ -1,4 +1,4 @@
-package websocket_test
+package wire_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // message is what Decode returned.
@@ -36,7 +36,7 @@ func (o outcome) String() string {
 
 // feed gives the stream to a new codec in pieces whose sizes next chooses. It also checks what Decode promises about bytes: unread
 // ones are not changed, may move, and are not needed before as many arrived as a patient reader was told to wait for.
-func feed(tb testing.TB, c *websocket.Codec, stream []byte, patient bool, next func() int) outcome {
+func feed(tb testing.TB, c *wire.Codec, stream []byte, patient bool, next func() int) outcome {
 	tb.Helper()
 	var out outcome
 	enough := 0
@@ -76,7 +76,7 @@ func feed(tb testing.TB, c *websocket.Codec, stream []byte, patient bool, next f
 }
 
 // agree feeds the stream whole, byte by byte and at random places, requires that nothing differs, and returns what happened.
-func agree(tb testing.TB, open func() *websocket.Codec, stream []byte) outcome {
+func agree(tb testing.TB, open func() *wire.Codec, stream []byte) outcome {
 	tb.Helper()
 	whole := feed(tb, open(), stream, false, func() int { return len(stream) })
 	compare := func(how string, got outcome) {

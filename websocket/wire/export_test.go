@@ -1,4 +1,4 @@
-package websocket
+package wire
 
 // Doors for the tests of this package.
 var (

@@ -1,4 +1,4 @@
-package websocket_test
+package wire_test
 
 import (
 	"bufio"
@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // handshakeLines is a request as a browser sends it, one line an element, without line ends.
@@ -85,7 +85,7 @@ func TestHandshakeAccepted(t *testing.T) {
 				messages: []message{{true, "hello"}}, used: len(stream),
 				replies: acceptance() + server(fin|pong, "p"),
 			}
-			got := agree(t, func() *websocket.Codec { return websocket.NewHandshake(nil) }, []byte(stream))
+			got := agree(t, func() *wire.Codec { return wire.NewHandshake(nil) }, []byte(stream))
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got\n%v\nwant\n%v", got, want)
 			}
@@ -171,7 +171,7 @@ func TestHandshakeRefused(t *testing.T) {
 func testRefused(t *testing.T, cases []refused) {
 	for _, tt := range cases {
 		t.Run(tt.name, func(t *testing.T) {
-			open := func() *websocket.Codec { return websocket.NewHandshake(nil) }
+			open := func() *wire.Codec { return wire.NewHandshake(nil) }
 			got := agree(t, open, []byte(tt.request))
 			checkRefusal(t, got.replies, tt.status)
 			if more := agree(t, open, []byte(tt.request+request())); more.String() != got.String() {
@@ -179,10 +179,10 @@ func testRefused(t *testing.T, cases []refused) {
 			}
 			c := open()
 			_, _, err := c.Decode([]byte(tt.request))
-			if refusal, ok := errors.AsType[*websocket.Refusal](err); !ok || refusal.Status != tt.status {
+			if refusal, ok := errors.AsType[*wire.Refusal](err); !ok || refusal.Status != tt.status {
 				t.Errorf("Decode returned %v, want status %d", err, tt.status)
 			}
-			if _, err := c.AppendEncode(nil, nil); !errors.Is(err, websocket.ErrCloseSent) {
+			if _, err := c.AppendEncode(nil, nil); !errors.Is(err, wire.ErrCloseSent) {
 				t.Errorf("AppendEncode after a refusal: %v", err)
 			}
 		})
@@ -224,23 +224,23 @@ func TestHandshakeLimits(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name, stream string
-		options      *websocket.Options
+		options      *wire.Options
 		ok           bool
 	}{
 		{"default bytes", pad(8192), nil, true},
 		{"default bytes and one", pad(8193), nil, false},
 		{"endless line", strings.Repeat("x", 8192), nil, false},
-		{"own bytes", pad(300), &websocket.Options{MaxHeaderBytes: 300}, true},
-		{"own bytes and one", pad(301), &websocket.Options{MaxHeaderBytes: 300}, false},
-		{"no limit of bytes", pad(100_000), &websocket.Options{MaxHeaderBytes: -1}, true},
+		{"own bytes", pad(300), &wire.Options{MaxHeaderBytes: 300}, true},
+		{"own bytes and one", pad(301), &wire.Options{MaxHeaderBytes: 300}, false},
+		{"no limit of bytes", pad(100_000), &wire.Options{MaxHeaderBytes: -1}, true},
 		{"default lines", lines(100), nil, true},
 		{"default lines and one", lines(101), nil, false},
-		{"own lines", lines(7), &websocket.Options{MaxHeaderLines: 7}, true},
-		{"own lines and one", lines(8), &websocket.Options{MaxHeaderLines: 7}, false},
-		{"no limit of lines", lines(500), &websocket.Options{MaxHeaderLines: -1}, true},
+		{"own lines", lines(7), &wire.Options{MaxHeaderLines: 7}, true},
+		{"own lines and one", lines(8), &wire.Options{MaxHeaderLines: 7}, false},
+		{"no limit of lines", lines(500), &wire.Options{MaxHeaderLines: -1}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := agree(t, func() *websocket.Codec { return websocket.NewHandshake(tt.options) }, []byte(tt.stream))
+			got := agree(t, func() *wire.Codec { return wire.NewHandshake(tt.options) }, []byte(tt.stream))
 			if tt.ok != (got.verdict == "") {
 				t.Fatalf("%v", got)
 			}
@@ -253,8 +253,8 @@ func TestHandshakeLimits(t *testing.T) {
 
 // TestRequest: what Options.Accept gets to see.
 func TestRequest(t *testing.T) {
-	var got *websocket.Request
-	c := websocket.NewHandshake(&websocket.Options{Accept: func(r *websocket.Request, _ *websocket.Response) error {
+	var got *wire.Request
+	c := wire.NewHandshake(&wire.Options{Accept: func(r *wire.Request, _ *wire.Response) error {
 		got = r
 		return nil
 	}})

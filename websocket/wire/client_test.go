@@ -1,4 +1,4 @@
-package websocket_test
+package wire_test
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 	coder "github.com/coder/websocket"
 	gorilla "github.com/gorilla/websocket"
 
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // testTimeout bounds what a test waits for; nothing is expected to come near it.
@@ -25,7 +25,7 @@ const testTimeout = 30 * time.Second
 
 // echo serves one connection the way an engine does: it sends every message back as it came, in kind, until either side is done.
 // The text "close me" makes the server close with code 4001.
-func echo(conn net.Conn, c *websocket.Codec, in []byte) {
+func echo(conn net.Conn, c *wire.Codec, in []byte) {
 	defer func() { _ = conn.Close() }()
 	var out []byte
 	for {
@@ -40,9 +40,9 @@ func echo(conn net.Conn, c *websocket.Codec, in []byte) {
 			case msg != nil && string(msg) == "close me":
 				out = c.AppendClose(out, 4001, "as you like")
 			case msg != nil && c.Text():
-				out = websocket.AppendFrame(out, websocket.OpText, msg)
+				out = wire.AppendFrame(out, wire.OpText, msg)
 			case msg != nil:
-				out = websocket.AppendFrame(out, websocket.OpBinary, msg)
+				out = wire.AppendFrame(out, wire.OpBinary, msg)
 			}
 			if n <= 0 {
 				break
@@ -65,14 +65,14 @@ func echo(conn net.Conn, c *websocket.Codec, in []byte) {
 }
 
 // clientOptions let the clients send what the tests need.
-var clientOptions = &websocket.Options{MaxMessage: 128 << 10, Subprotocols: []string{"echo"}}
+var clientOptions = &wire.Options{MaxMessage: 128 << 10, Subprotocols: []string{"echo"}}
 
 // serveHTTP starts an echo server on net/http and returns its address.
 func serveHTTP(t *testing.T) string {
 	t.Helper()
 	var wg sync.WaitGroup
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		up, err := websocket.Upgrade(w, r, clientOptions)
+		up, err := wire.Upgrade(w, r, clientOptions)
 		if err != nil {
 			return // the client was answered
 		}
@@ -96,7 +96,7 @@ func serveRaw(t *testing.T) string {
 			if err != nil {
 				return
 			}
-			wg.Go(func() { echo(conn, websocket.NewHandshake(clientOptions), nil) })
+			wg.Go(func() { echo(conn, wire.NewHandshake(clientOptions), nil) })
 		}
 	})
 	t.Cleanup(func() { _ = l.Close(); wg.Wait() })

@@ -1,11 +1,11 @@
-package websocket_test
+package wire_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // BenchmarkDecode decodes one complete frame. Unmasking is in place, so that every other round finds the payload as it was sent;
@@ -13,9 +13,9 @@ import (
 func BenchmarkDecode(b *testing.B) {
 	for _, op := range []byte{text, bin} {
 		for _, n := range []int{128, 1 << 10, 64 << 10} {
-			b.Run(fmt.Sprintf("%v/%d", websocket.Opcode(op), n), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%v/%d", wire.Opcode(op), n), func(b *testing.B) {
 				in := []byte(clientWith(fin|op, strings.Repeat("m", n), [4]byte{1, 2, 3, 4}))
-				c := websocket.New(nil)
+				c := wire.New(nil)
 				b.SetBytes(int64(n))
 				b.ReportAllocs()
 				for b.Loop() {
@@ -31,7 +31,7 @@ func BenchmarkDecode(b *testing.B) {
 // BenchmarkPing is the whole exchange of a heartbeat.
 func BenchmarkPing(b *testing.B) {
 	in := []byte(clientWith(fin|ping, "12345678", [4]byte{}))
-	c := websocket.New(nil)
+	c := wire.New(nil)
 	out := make([]byte, 0, 128)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -47,7 +47,7 @@ func BenchmarkUnmask(b *testing.B) {
 	b.SetBytes(int64(len(buf)))
 	b.ReportAllocs()
 	for b.Loop() {
-		websocket.Unmask(buf, 0x12345678)
+		wire.Unmask(buf, 0x12345678)
 	}
 }
 
@@ -55,11 +55,11 @@ func BenchmarkAppendFrame(b *testing.B) {
 	for _, n := range []int{128, 1 << 10} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			payload := make([]byte, n)
-			dst := make([]byte, 0, websocket.HeaderSpace+n)
+			dst := make([]byte, 0, wire.HeaderSpace+n)
 			b.SetBytes(int64(n))
 			b.ReportAllocs()
 			for b.Loop() {
-				dst = websocket.AppendFrame(dst[:0], websocket.OpText, payload)
+				dst = wire.AppendFrame(dst[:0], wire.OpText, payload)
 			}
 		})
 	}
@@ -70,7 +70,7 @@ func BenchmarkHandshake(b *testing.B) {
 	out := make([]byte, 0, 1024)
 	b.ReportAllocs()
 	for b.Loop() {
-		c := websocket.NewHandshake(nil)
+		c := wire.NewHandshake(nil)
 		if _, n, err := c.Decode(in); n != len(in) || err != nil {
 			b.Fatal(n, err)
 		}
@@ -87,7 +87,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 	out := make([]byte, 0, 2048)
 	for name, frame := range frames {
-		c, in := websocket.New(nil), []byte(frame)
+		c, in := wire.New(nil), []byte(frame)
 		if n := testing.AllocsPerRun(100, func() {
 			_, _, _ = c.Decode(in)
 			out = c.AppendReplies(out[:0])
@@ -95,7 +95,7 @@ func TestNoAllocations(t *testing.T) {
 			t.Errorf("a %s frame takes %v allocations", name, n)
 		}
 	}
-	c, partial := websocket.New(nil), []byte(frames["text"])
+	c, partial := wire.New(nil), []byte(frames["text"])
 	arrived := 6
 	if n := testing.AllocsPerRun(100, func() {
 		_, _, _ = c.Decode(partial[:arrived])
@@ -103,7 +103,7 @@ func TestNoAllocations(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("a text frame that arrives in pieces takes %v allocations a piece", n)
 	}
-	if n := testing.AllocsPerRun(100, func() { out = websocket.AppendFrame(out[:0], websocket.OpText, partial) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { out = wire.AppendFrame(out[:0], wire.OpText, partial) }); n != 0 {
 		t.Errorf("AppendFrame takes %v allocations", n)
 	}
 }

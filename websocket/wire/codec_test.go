@@ -1,4 +1,4 @@
-package websocket_test
+package wire_test
 
 import (
 	"encoding/binary"
@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // limits are small, so that tests reach them.
-var limits = &websocket.Options{MaxMessage: 1000, MaxFragments: 4}
+var limits = &wire.Options{MaxMessage: 1000, MaxFragments: 4}
 
 // TestFrames goes through the rules of RFC 6455 §5 for frames that are accepted.
 func TestFrames(t *testing.T) {
@@ -75,7 +75,7 @@ func TestFrames(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			want := outcome{messages: tt.messages, replies: tt.replies, used: len(tt.stream)}
-			got := agree(t, func() *websocket.Codec { return websocket.New(limits) }, []byte(tt.stream))
+			got := agree(t, func() *wire.Codec { return wire.New(limits) }, []byte(tt.stream))
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got\n%v\nwant\n%v", got, want)
 			}
@@ -131,7 +131,7 @@ func TestViolations(t *testing.T) {
 		{"§5.5.1 close reason is not UTF-8", client(fin|closing, closeBody(1000, "\xff")), 1007},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			open := func() *websocket.Codec { return websocket.New(limits) }
+			open := func() *wire.Codec { return wire.New(limits) }
 			got := agree(t, open, []byte(tt.stream))
 			end := verdict(t, open(), tt.stream)
 			if end.Code != tt.code || end.Remote {
@@ -152,11 +152,11 @@ func TestViolations(t *testing.T) {
 }
 
 // verdict feeds the stream whole and returns the error it ends with.
-func verdict(tb testing.TB, c *websocket.Codec, stream string) *websocket.CloseError {
+func verdict(tb testing.TB, c *wire.Codec, stream string) *wire.CloseError {
 	tb.Helper()
 	for in := []byte(stream); ; {
 		_, n, err := c.Decode(in)
-		if end, ok := errors.AsType[*websocket.CloseError](err); ok {
+		if end, ok := errors.AsType[*wire.CloseError](err); ok {
 			return end
 		}
 		if err != nil || n <= 0 {
@@ -181,7 +181,7 @@ func TestNeed(t *testing.T) {
 		{"text payload", client(fin|text, "0123")[:6], 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			msg, n, err := websocket.New(nil).Decode([]byte(tt.stream))
+			msg, n, err := wire.New(nil).Decode([]byte(tt.stream))
 			if msg != nil || n != tt.n || err != nil {
 				t.Errorf("Decode returned %q, %d, %v; want %d", msg, n, err, tt.n)
 			}
@@ -191,7 +191,7 @@ func TestNeed(t *testing.T) {
 
 // TestLimitsOff: without limits a length is still never believed.
 func TestLimitsOff(t *testing.T) {
-	c := websocket.New(&websocket.Options{MaxMessage: -1, MaxFragments: -1})
+	c := wire.New(&wire.Options{MaxMessage: -1, MaxFragments: -1})
 	header := func(length int) []byte { // of a frame that is never going to end
 		return binary.BigEndian.AppendUint64([]byte{bin, 0x80 | 127}, uint64(length))
 	}
@@ -199,10 +199,10 @@ func TestLimitsOff(t *testing.T) {
 	if want := -(math.MaxInt - 0xff - 3); n != want || err != nil {
 		t.Errorf("Decode returned %d, %v; want %d", n, err, want)
 	}
-	if end := verdict(t, c, string(header(math.MaxInt))); end.Code != websocket.CloseTooBig {
+	if end := verdict(t, c, string(header(math.MaxInt))); end.Code != wire.CloseTooBig {
 		t.Errorf("a frame that with its header no int can measure ended with %v", end)
 	}
-	c = websocket.New(&websocket.Options{MaxFragments: -1})
+	c = wire.New(&wire.Options{MaxFragments: -1})
 	stream := client(bin, "") + strings.Repeat(client(cont, ""), 5000) + client(fin|cont, "x")
 	got := feed(t, c, []byte(stream), false, func() int { return 4000 })
 	if len(got.messages) != 1 || got.verdict != "" {
@@ -218,18 +218,18 @@ func TestDefaults(t *testing.T) {
 		code         uint16
 	}{
 		{"largest message", client(fin|bin, strings.Repeat("x", size)), 0},
-		{"a byte more", client(fin|bin, strings.Repeat("x", size+1)), websocket.CloseTooBig},
+		{"a byte more", client(fin|bin, strings.Repeat("x", size+1)), wire.CloseTooBig},
 		{"most fragments", client(bin, "") + strings.Repeat(client(cont, ""), fragments-2) + client(fin|cont, ""), 0},
-		{"one more", client(bin, "") + strings.Repeat(client(cont, ""), fragments-1) + client(fin|cont, ""), websocket.ClosePolicyViolation},
+		{"one more", client(bin, "") + strings.Repeat(client(cont, ""), fragments-1) + client(fin|cont, ""), wire.ClosePolicyViolation},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := websocket.New(nil)
+			c := wire.New(nil)
 			got := feed(t, c, []byte(tt.stream), false, func() int { return len(tt.stream) })
 			if ok := tt.code == 0; ok != (got.verdict == "") || ok != (len(got.messages) == 1) {
 				t.Fatalf("got %v", got)
 			}
 			if _, _, err := c.Decode(nil); tt.code != 0 {
-				if end, ok := errors.AsType[*websocket.CloseError](err); !ok || end.Code != tt.code {
+				if end, ok := errors.AsType[*wire.CloseError](err); !ok || end.Code != tt.code {
 					t.Errorf("ended with %v, want code %d", err, tt.code)
 				}
 			}
@@ -240,7 +240,7 @@ func TestDefaults(t *testing.T) {
 // TestBytesOfMessages: an unfragmented message is the input itself, and no message can be appended to into the next frame.
 func TestBytesOfMessages(t *testing.T) {
 	in := []byte(client(fin|bin, "abc") + client(fin|bin, "def"))
-	c := websocket.New(nil)
+	c := wire.New(nil)
 	msg, n, err := c.Decode(in)
 	if err != nil || string(msg) != "abc" || &msg[0] != &in[6] {
 		t.Fatalf("Decode returned %q, %v, which should be a part of the input", msg, err)
@@ -253,7 +253,7 @@ func TestBytesOfMessages(t *testing.T) {
 
 // TestIdleSize: what an idle connection costs.
 func TestIdleSize(t *testing.T) {
-	if size := reflect.TypeFor[websocket.Codec]().Size(); size >= 200 {
+	if size := reflect.TypeFor[wire.Codec]().Size(); size >= 200 {
 		t.Errorf("a Codec takes %d bytes", size)
 	}
 }

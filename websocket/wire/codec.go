@@ -1,4 +1,4 @@
-package websocket
+package wire
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package websocket_test
+package wire_test
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // script is a stream of valid frames together with what has to come of it.
@@ -66,7 +66,7 @@ func drawScript(t *rapid.T) *script {
 		code := uint16(rapid.IntRange(3000, 4999).Draw(t, "code"))
 		frame(fin|closing, closeBody(code, "bye"))
 		s.want.replies += server(fin|closing, closeBody(code, ""))
-		s.want.verdict = (&websocket.CloseError{Code: code, Reason: "bye", Remote: true}).Error()
+		s.want.verdict = (&wire.CloseError{Code: code, Reason: "bye", Remote: true}).Error()
 	}
 	return s
 }
@@ -75,7 +75,7 @@ func drawScript(t *rapid.T) *script {
 func TestRandomFrames(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawScript(rt)
-		got := agree(t, func() *websocket.Codec { return websocket.New(nil) }, []byte(s.stream.String()))
+		got := agree(t, func() *wire.Codec { return wire.New(nil) }, []byte(s.stream.String()))
 		compareOutcomes(rt, got, s.want)
 	})
 }
@@ -115,12 +115,12 @@ func TestRandomViolation(t *testing.T) {
 		}
 		bad := broken.Draw(rt, "bad")
 		stream := s.stream.String() + bad.frame + string(rapid.SliceOfN(rapid.Byte(), 0, 50).Draw(rt, "behind"))
-		end := verdict(t, websocket.New(nil), stream)
+		end := verdict(t, wire.New(nil), stream)
 		if end.Code != bad.code || end.Remote {
 			rt.Fatalf("ended with %v, want code %d", end, bad.code)
 		}
 		s.want.verdict = end.Error()
 		s.want.replies += server(fin|closing, closeBody(end.Code, end.Reason))
-		compareOutcomes(rt, agree(t, func() *websocket.Codec { return websocket.New(nil) }, []byte(stream)), s.want)
+		compareOutcomes(rt, agree(t, func() *wire.Codec { return wire.New(nil) }, []byte(stream)), s.want)
 	})
 }

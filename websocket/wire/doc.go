@@ -1,11 +1,11 @@
-// Package websocket is the server's side of the WebSocket protocol (RFC 6455) as a state machine without I/O, together with the
+// Package wire is the server's side of the WebSocket protocol (RFC 6455) as a state machine without I/O, together with the
 // handshake that starts it, on a bare connection or under net/http.
 //
 // With package session, which reads, writes and keeps time, a codec is made in Open. A heartbeat is an [AppendPing] in Tick, for those
 // that end silent sessions; the goodbye, as the example Session has it, is [Codec.AppendClose] in Drain:
 //
 //	srv := session.NewServer(nil, &session.Handler{
-//		Open:    func(s *session.Session) error { s.SetCodec(websocket.NewHandshake(nil)); return nil },
+//		Open:    func(s *session.Session) error { s.SetCodec(wire.NewHandshake(nil)); return nil },
 //		Message: func(s *session.Session, msg []byte) { _ = s.Send(msg) },
 //	}, nil)
 //
@@ -74,4 +74,4 @@
 //
 // Extensions (compression among them) and the client's side are not implemented: offers of extensions are passed over, and reserved
 // bits are refused.
-package websocket
+package wire

@@ -1,4 +1,4 @@
-package websocket_test
+package wire_test
 
 import (
 	"errors"
@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 // shake does a raw handshake and returns the codec, the response and the error.
-func shake(o *websocket.Options, request string) (*websocket.Codec, string, error) {
-	c := websocket.NewHandshake(o)
+func shake(o *wire.Options, request string) (*wire.Codec, string, error) {
+	c := wire.NewHandshake(o)
 	_, _, err := c.Decode([]byte(request))
 	return c, string(c.AppendReplies(nil)), err
 }
@@ -46,13 +46,13 @@ func TestOrigins(t *testing.T) {
 		{"https://anything", []string{"*"}, true},
 	} {
 		t.Run(tt.origin, func(t *testing.T) {
-			_, response, err := shake(&websocket.Options{Origins: tt.origins}, request("Origin: "+tt.origin))
+			_, response, err := shake(&wire.Options{Origins: tt.origins}, request("Origin: "+tt.origin))
 			if ok := err == nil; ok != tt.ok || ok != strings.HasPrefix(response, "HTTP/1.1 101 ") {
 				t.Errorf("%v, response %.30q; want accepted %t", err, response, tt.ok)
 			}
 		})
 	}
-	if _, _, err := shake(&websocket.Options{Origins: list}, request()); err != nil {
+	if _, _, err := shake(&wire.Options{Origins: list}, request()); err != nil {
 		t.Errorf("without Origin: %v", err)
 	}
 	if _, _, err := shake(nil, request("Host: [::1]", "Origin: http://[::1]")); err != nil {
@@ -65,7 +65,7 @@ func TestOrigins(t *testing.T) {
 
 func TestCheckOrigin(t *testing.T) {
 	asked := ""
-	o := &websocket.Options{Origins: []string{"*"}, CheckOrigin: func(r *websocket.Request) bool {
+	o := &wire.Options{Origins: []string{"*"}, CheckOrigin: func(r *wire.Request) bool {
 		asked += r.Origin + ";"
 		return r.Origin == "https://friend"
 	}}
@@ -107,7 +107,7 @@ func TestSubprotocols(t *testing.T) {
 		{"none spoken", "", nil, []string{"Sec-WebSocket-Protocol: a"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c, response, err := shake(&websocket.Options{Subprotocols: tt.server}, request(tt.client...))
+			c, response, err := shake(&wire.Options{Subprotocols: tt.server}, request(tt.client...))
 			want := acceptance()
 			if tt.want != "" {
 				want = acceptance("Sec-WebSocket-Protocol: " + tt.want)
@@ -122,14 +122,14 @@ func TestSubprotocols(t *testing.T) {
 // TestAcceptChanges: what the hook sets is sent and done, and what would break the response is not.
 func TestAcceptChanges(t *testing.T) {
 	shared := http.Header{"Server": {"sluice"}, "Upgrade": {"h2c"}, "Sec-Websocket-Accept": {"forged"}, "Bad Name": {"x"}}
-	o := &websocket.Options{
+	o := &wire.Options{
 		Header:       shared,
 		Subprotocols: []string{"json", "protobuf"},
-		Accept: func(r *websocket.Request, res *websocket.Response) error {
+		Accept: func(r *wire.Request, res *wire.Response) error {
 			res.Header.Set("Set-Cookie", "a=b\r\nInjected: yes")
 			res.Header.Add("X-Path", r.Path)
 			res.Header.Add("X-Path", "again")
-			res.Subprotocol, res.Opcode = "protobuf", websocket.OpBinary
+			res.Subprotocol, res.Opcode = "protobuf", wire.OpBinary
 			return nil
 		},
 	}
@@ -155,16 +155,16 @@ func TestAcceptRefuses(t *testing.T) {
 	}{
 		{"by any error", cause, "HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: 10\r\n" +
 			"Content-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n\r\nForbidden\n"},
-		{"as it likes", &websocket.Refusal{
+		{"as it likes", &wire.Refusal{
 			Status: 503, Reason: "too many connections", Err: cause,
 			Header: http.Header{"Retry-After": {"5"}, "Connection": {"keep-alive"}, "Content-Length": {"7"}},
 		}, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 21\r\n" +
 			"Content-Type: text/plain; charset=utf-8\r\nRetry-After: 5\r\nX-Content-Type-Options: nosniff\r\n\r\ntoo many connections\n"},
-		{"with a status that is no refusal", &websocket.Refusal{Status: 200, Err: cause}, "HTTP/1.1 500 Internal Server Error\r\nConnection: close\r\n" +
+		{"with a status that is no refusal", &wire.Refusal{Status: 200, Err: cause}, "HTTP/1.1 500 Internal Server Error\r\nConnection: close\r\n" +
 			"Content-Length: 22\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n\r\nInternal Server Error\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := &websocket.Options{Accept: func(*websocket.Request, *websocket.Response) error { return tt.err }}
+			o := &wire.Options{Accept: func(*wire.Request, *wire.Response) error { return tt.err }}
 			_, response, err := shake(o, request())
 			if response != tt.want {
 				t.Errorf("response\n%q, want\n%q", response, tt.want)
@@ -173,7 +173,7 @@ func TestAcceptRefuses(t *testing.T) {
 				t.Errorf("Decode returned %v, which does not tell the cause", err)
 			}
 			w := httptest.NewRecorder()
-			if _, err := websocket.Upgrade(w, httpRequest(t, request()), o); !errors.Is(err, cause) {
+			if _, err := wire.Upgrade(w, httpRequest(t, request()), o); !errors.Is(err, cause) {
 				t.Errorf("Upgrade returned %v", err)
 			}
 			if got := w.Body.String(); !strings.HasSuffix(tt.want, "\r\n\r\n"+got) || w.Code != status(t, tt.want) {
@@ -185,7 +185,7 @@ func TestAcceptRefuses(t *testing.T) {
 
 // TestAcceptPanics: the client gets an answer, the server a report.
 func TestAcceptPanics(t *testing.T) {
-	_, response, err := shake(&websocket.Options{Accept: func(*websocket.Request, *websocket.Response) error { panic("boom") }}, request())
+	_, response, err := shake(&wire.Options{Accept: func(*wire.Request, *wire.Response) error { panic("boom") }}, request())
 	if status(t, response) != 500 || strings.Contains(response, "boom") {
 		t.Errorf("response %q", response)
 	}
