@@ -66,14 +66,18 @@ func (c *Client) DialWith(ctx context.Context, network, address string, at *Atta
 		return c.dialPacket(ctx, network, address, at)
 	}
 	conn, err := transport.Dial(ctx, network, address, &c.dial)
-	switch {
-	case err == nil:
-	case srv.isClosed():
-		return nil, ErrClientClosed
-	default:
-		return nil, fmt.Errorf("session: %w", err)
+	if err != nil {
+		return nil, c.dialError(err)
 	}
 	return srv.attach(conn, at)
+}
+
+// dialError is the error of a connection that could not be made.
+func (c *Client) dialError(err error) error {
+	if c.srv.isClosed() {
+		return ErrClientClosed
+	}
+	return fmt.Errorf("session: %w", err)
 }
 
 // ServeConn runs a session on a connection that was made elsewhere. See [Server.ServeConn], whose errors it has, with [ErrClientClosed]

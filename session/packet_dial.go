@@ -24,12 +24,8 @@ func (c *Client) dialPacket(ctx context.Context, network, address string, at *At
 	pc, err := transport.DialPacket(ctx, network, address, &transport.PacketOptions{
 		PeerErrors: true, WriteBuffer: max(srv.o.SendBuffer, 0),
 	})
-	switch {
-	case err == nil:
-	case srv.isClosed():
-		return nil, ErrClientClosed
-	default:
-		return nil, fmt.Errorf("session: %w", err)
+	if err != nil {
+		return nil, c.dialError(err)
 	}
 	k := newPacketSocket(srv, newPacketConn(pc), s)
 	k.o = srv.packetLimited(at.Limits)
