@@ -32,8 +32,7 @@ type seat struct {
 	deaf    bool     // nothing will be read any more
 	zero    bool     // it has sent without copying
 	more    bool     // owned by who has the turn: there may be more to read than was read
-	slow    bool     // turns are given to goroutines
-	quick   uint8    // turns in a row that did not need one
+	pace    pace     // whether turns are given to goroutines
 	posted  bool     // guarded by the loop's mutex
 	stalled int64    // since when the peer has taken nothing, while the pen is penDraining
 	tls     *bareTLS // the carrier, if the session speaks TLS; set when made
@@ -198,7 +197,7 @@ func (s *Session) watchForLocked() {
 
 // slowLocked reports whether turns are given to goroutines.
 func (s *Session) slowLocked() bool {
-	return s.seat.slow || s.pull != nil || s.errand != nil || s.seat.loop.srv.loops.slow(s.seat.loop.now.Load())
+	return s.seat.pace.slow || s.pull != nil || s.errand != nil || s.seat.loop.srv.loops.slow(s.seat.loop.now.Load())
 }
 
 // serve does what the driver has found for a session.

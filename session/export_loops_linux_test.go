@@ -8,7 +8,7 @@ import "time"
 func Slow(s *Session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.seat.slow
+	return s.seat.pace.slow
 }
 
 // AllSlow reports whether those of all sessions are.

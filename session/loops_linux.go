@@ -10,21 +10,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"github.com/sluice-push/sluice/transport"
 )
 
-// When handlers block: see the top of loop_linux.go.
-const (
-	slowCount  = 8                      // as many take-overs
-	slowWindow = 100 * time.Millisecond // within so long make all sessions slow,
-	slowFor    = time.Second            // until no turn was slow for so long
-	slowTurn   = time.Millisecond       // that is, took so long
-	busyTicks  = 10                     // a handler that computes may do so for so many ticks of the watch
-	quickTurns = 64                     // a slow session gets inline turns again after so many quick ones
-)
+// busyTicks is for how many ticks of the watch a handler may compute. One that blocks loses its loop sooner: see the top of loop_linux.go.
+const busyTicks = 10
 
 // loops are the event loops of a server. They are made when the first session needs one.
 type loops struct {
@@ -34,9 +26,7 @@ type loops struct {
 	making  sync.Mutex
 	stopped bool // guarded by making
 
-	slowUntil atomic.Int64 // all sessions are slow until then
-	window    atomic.Int64 // when take-overs began to be counted
-	taken     atomic.Int32 // how many there were since
+	slowness
 
 	crew    crew // for turns that are away
 	secrets secrets
@@ -139,20 +129,6 @@ func (ls *loops) wait() {
 // quiet is called when nothing has happened for a while.
 func (ls *loops) quiet() { ls.crew.dismiss(false) }
 
-// slow reports whether all sessions are slow.
-func (ls *loops) slow(now int64) bool { return now < ls.slowUntil.Load() }
-
-// tookOver counts a take-over.
-func (ls *loops) tookOver(now int64) {
-	if now-ls.window.Load() > int64(slowWindow) {
-		ls.window.Store(now)
-		ls.taken.Store(0)
-	}
-	if ls.taken.Add(1) >= slowCount {
-		ls.slowUntil.Store(now + int64(slowFor))
-	}
-}
-
 // look is called by the watch: it takes over loops whose handlers take their time. It reports whether there was something to see.
 func (ls *loops) look() (seen bool) {
 	all := ls.all.Load()
@@ -227,7 +203,7 @@ func (l *loop) takeOverLocked(s *Session, d *driver, stamp uint64) bool {
 		return false
 	}
 	s.seat.away, s.seat.inline = true, false
-	s.seat.slow, s.seat.quick = true, 0
+	s.seat.pace.lost()
 	l.hand(d.work[d.next:])
 	s.watchForLocked()
 	if s.corked {
@@ -266,7 +242,7 @@ func (s *Session) turnAway(t turn) {
 	s.in.Rest()
 	s.uncork(false)
 	done = true
-	took := s.srv.clock() - began
+	now := s.srv.clock()
 	s.mu.Lock()
 	if s.leaves() && !s.seat.deaf && s.phase.Load() != phaseClosed {
 		s.errand.inside = false
@@ -274,14 +250,7 @@ func (s *Session) turnAway(t turn) {
 		s.srv.loops.crew.give(away{s, turn{rest: true, open: t.open}})
 		return
 	}
-	if s.pull == nil && took >= int64(slowTurn) {
-		s.seat.quick = 0
-		if ls := &s.srv.loops; ls.slowUntil.Load() > began {
-			ls.slowUntil.Store(began + took + int64(slowFor))
-		}
-	} else if s.seat.quick++; s.seat.quick >= quickTurns {
-		s.seat.slow, s.seat.quick = false, 0
-	}
+	s.seat.pace.judge(s, &s.srv.loops.slowness, began, now)
 	s.mu.Unlock()
 	s.comeBack()
 }

@@ -146,7 +146,7 @@ type packetSocket struct {
 	turn   atomic.Uint64 // odd while cur has its turn inline
 	cur    atomic.Pointer[packetPeer]
 	seen   uint64       // owned by the watch: the turn it saw last
-	slow   packetSlow   // when all sessions are slow
+	slow   slowness     // when all sessions are slow
 	warned atomic.Int64 // when a refusal was last told
 
 	mu sync.Mutex
@@ -398,39 +398,6 @@ func (k *packetSocket) write(data []byte) *letter {
 func (k *packetSocket) burn(l *letter) {
 	if l.next = nil; len(l.buf.B) == smallLetter {
 		k.letters.Put(l)
-	}
-}
-
-// packetSlow tells when all sessions of a socket are slow, as loops do: many readers were lost within a short time.
-type packetSlow struct {
-	until, window atomic.Int64
-	taken         atomic.Int32
-}
-
-// When handlers block: as for event loops, see loops_linux.go.
-const (
-	packetSlowCount  = 8
-	packetSlowWindow = 100 * time.Millisecond
-	packetSlowFor    = time.Second
-	packetSlowTurn   = time.Millisecond
-	packetQuickTurns = 64
-)
-
-// tookOver counts a reader that was lost.
-func (w *packetSlow) tookOver(now int64) {
-	if now-w.window.Load() > int64(packetSlowWindow) {
-		w.window.Store(now)
-		w.taken.Store(0)
-	}
-	if w.taken.Add(1) >= packetSlowCount {
-		w.until.Store(now + int64(packetSlowFor))
-	}
-}
-
-// stay extends the time if it was not over when a turn began that took long.
-func (w *packetSlow) stay(began, now int64) {
-	if w.until.Load() > began {
-		w.until.Store(now + int64(packetSlowFor))
 	}
 }
 

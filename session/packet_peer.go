@@ -24,8 +24,7 @@ type packetPeer struct {
 	busy      bool          // somebody has the turn, or the executor is to have it
 	owed      bool          // Tick is to be called in the next turn
 	concluded bool
-	slow      bool  // turns are given to goroutines
-	quick     uint8 // turns in a row that did not need one
+	pace      pace // whether turns are given to goroutines
 	inbox     struct {
 		first, last *letter
 		count, size int
@@ -152,7 +151,7 @@ func (p *packetPeer) takeLocked() *letter {
 // slowLocked reports whether turns are not the reader's. That of a dialed socket has nobody else to serve.
 func (p *packetPeer) slowLocked() bool {
 	k := p.k
-	return p.s.outsideLocked() || !k.single && (p.slow || p.s.pull != nil || k.now.Load() < k.slow.until.Load())
+	return p.s.outsideLocked() || !k.single && (p.pace.slow || p.s.pull != nil || k.slow.slow(k.now.Load()))
 }
 
 // run has the turn of a session: it does what m says, and then what has come meanwhile, up to a full inbox, and a turn is over. It
@@ -314,20 +313,10 @@ func (p *packetPeer) away() {
 		more = p.run(mail{})
 	}
 	done = true
-	p.judge(began)
-}
-
-// judge looks how long a turn away has taken.
-func (p *packetPeer) judge(began int64) {
 	now := p.s.srv.clock()
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
-	if p.s.pull == nil && now-began >= int64(packetSlowTurn) {
-		p.quick = 0
-		p.k.slow.stay(began, now)
-	} else if p.quick++; p.quick >= packetQuickTurns {
-		p.slow, p.quick = false, 0
-	}
+	p.pace.judge(p.s, &p.k.slow, began, now)
 }
 
 // dropTurn is the end of a turn whose goroutine ends: the reader does the rest.

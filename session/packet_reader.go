@@ -154,7 +154,7 @@ func (p *packetPeer) takeOverLocked() bool {
 		return false
 	}
 	p.reader = nil
-	p.slow, p.quick = true, 0
+	p.pace.lost()
 	r.handOn()
 	return true
 }
