@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"github.com/sluice-push/sluice/internal/buffer"
-
 	"github.com/sluice-push/sluice/internal/epoll"
 	"github.com/sluice-push/sluice/timingwheel"
 	"github.com/sluice-push/sluice/transport"

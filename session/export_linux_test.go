@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/sluice-push/sluice/internal/buffer"
-
 	"github.com/sluice-push/sluice/internal/tlsconn"
 )
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/buffer"
-
 	"github.com/sluice-push/sluice/timingwheel"
 	"github.com/sluice-push/sluice/transport"
 )

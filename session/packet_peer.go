@@ -7,7 +7,6 @@ import (
 	"net"
 
 	"github.com/sluice-push/sluice/internal/buffer"
-
 	"github.com/sluice-push/sluice/timingwheel"
 )
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/buffer"
-
 	"github.com/sluice-push/sluice/timingwheel"
 	"github.com/sluice-push/sluice/transport"
 )

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-push/sluice/internal/buffer"
-
 	"github.com/sluice-push/sluice/transport"
 )
 

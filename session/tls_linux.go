@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/sluice-push/sluice/internal/buffer"
-
 	"github.com/sluice-push/sluice/internal/tlsconn"
 	"github.com/sluice-push/sluice/transport"
 )
