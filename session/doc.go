@@ -49,8 +49,8 @@
 //
 // # Writing
 //
-// [Session.Send] encodes a message and writes it, [Session.Write] a frame that is already encoded, [Session.WriteShared] one that
-// nobody changes any more. Any goroutine may call them; the order of the bytes is the order of the calls. The caller writes from its
+// [Session.Send] encodes a message and writes it, [Session.SendAs] with another encoder than the codec, [Session.Write] a frame that is
+// already encoded, [Session.WriteShared] one that nobody changes any more. Any goroutine may call them; the order of the bytes is the order of the calls. The caller writes from its
 // own stack when nobody else is writing, without blocking; otherwise the frame is queued for who is. There is no goroutine that
 // writes, unless a connection has no room: then one waits for room, and ends when the queue is empty.
 //

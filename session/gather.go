@@ -41,9 +41,9 @@ func (s *Session) gatherLocked(size int) *buffer.Batch {
 }
 
 // gatherMessage encodes msg into g. It is called with mu held, and releases it.
-func (s *Session) gatherMessage(g *buffer.Batch, msg []byte) error {
-	defer s.mu.Unlock() // also when the codec panics
-	out, err := s.codec.AppendEncode(g.Scratch, msg)
+func (s *Session) gatherMessage(g *buffer.Batch, e Encoder, msg []byte) error {
+	defer s.mu.Unlock() // also when e panics
+	out, err := e.AppendEncode(g.Scratch, msg)
 	if err != nil {
 		return encodeError(err)
 	}

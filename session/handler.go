@@ -9,6 +9,7 @@ import "fmt"
 // A session calls Decode from one goroutine, and AppendEncode under its write lock, one call at a time and in the order of the
 // bytes. The two may run at the same time. Neither may call the session.
 type Codec interface {
+	Encoder
 	// Decode looks at in, the unread bytes of the connection, and returns the next message.
 	//
 	//	n > 0, msg != nil  one message (possibly empty); n bytes were used
@@ -19,6 +20,10 @@ type Codec interface {
 	//
 	// msg is valid until the next Decode. It may point into in, which the codec may modify in place up to n.
 	Decode(in []byte) (msg []byte, n int, err error)
+}
+
+// Encoder is the writing half of a [Codec], or what stands in for it in one call: see [Session.SendAs].
+type Encoder interface {
 	// AppendEncode appends msg to dst as it goes over the wire.
 	AppendEncode(dst, msg []byte) ([]byte, error)
 }
@@ -30,7 +35,7 @@ type Replier interface {
 	AppendReplies(dst []byte) []byte
 }
 
-// Prefixer is implemented by codecs whose frames are a header and then the message as it is. Large messages are then written from
+// Prefixer is implemented by codecs, and other Encoders, whose frames are a header and then the message as it is. Large messages are then written from
 // where they lie, without being copied.
 type Prefixer interface {
 	// AppendHeader appends what AppendEncode would append before msg. It has the same errors.

@@ -21,7 +21,7 @@ import (
 // it to the garbage collector rather than to another use.
 func (s *Session) WriteLarge(frame []byte) error {
 	if s.packet != nil {
-		return s.packet.send(frame, false)
+		return s.packet.write(frame)
 	}
 	if len(frame) == 0 {
 		return nil

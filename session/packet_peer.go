@@ -245,7 +245,7 @@ func (p *packetPeer) receive(b *buffer.Buffer, n int) {
 		return
 	}
 	if err != nil && len(s.replies) > 0 {
-		_ = p.reply(s.replies)
+		_ = p.write(s.replies)
 	}
 	s.replies = nil
 	switch {

@@ -7,23 +7,27 @@ import (
 	"time"
 )
 
-// send encodes msg, if it is to be, and sends it.
-func (p *packetPeer) send(msg []byte, encode bool) error {
+// write sends a frame, which may be what the codec has to say.
+func (p *packetPeer) write(frame []byte) error {
+	p.s.mu.Lock()
+	if err := p.s.errLocked(); err != nil {
+		p.s.mu.Unlock()
+		return err
+	}
+	return p.putLocked(frame)
+}
+
+// send encodes msg with e, or else the codec, and sends it.
+func (p *packetPeer) send(e Encoder, msg []byte) error {
 	s := p.s
 	s.mu.Lock()
-	err := s.errLocked()
-	if err == nil && encode && s.codec == nil {
-		err = ErrNoCodec
-	}
+	e, err := s.encoderLocked(e)
 	if err != nil {
 		s.mu.Unlock()
 		return err
 	}
-	if !encode {
-		return p.putLocked(msg)
-	}
 	b := s.srv.pools.Batch()
-	out, err := s.encodeLocked(b.Scratch[:0], msg, false)
+	out, err := s.encodeLocked(e, nil, b.Scratch[:0], msg)
 	if err != nil {
 		s.mu.Unlock()
 	} else {
@@ -43,11 +47,8 @@ func (p *packetPeer) sendFile(head []byte, f *os.File, offset, size int64) error
 	if _, err := f.ReadAt(frame[copy(frame, head):], offset); err != nil {
 		return fmt.Errorf("session: write file: %w", err)
 	}
-	return p.send(frame, false)
+	return p.write(frame)
 }
-
-// reply sends what the codec has to say.
-func (p *packetPeer) reply(replies []byte) error { return p.send(replies, false) }
 
 // last sends the last frame of a session, without waiting where that is possible.
 func (p *packetPeer) last(frame []byte) {

@@ -253,7 +253,7 @@ func (s *Session) heard() {
 // reply writes what the codec has to say. It waits for room whatever the policy is: until there is, nothing more is read.
 func (s *Session) reply() {
 	if s.packet != nil {
-		_ = s.packet.reply(s.replies)
+		_ = s.packet.write(s.replies)
 		return
 	}
 	s.mu.Lock()

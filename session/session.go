@@ -46,7 +46,7 @@ type Session struct {
 	mu        sync.Mutex
 	q         *buffer.Queue
 	gathered  *buffer.Batch // what was sent meanwhile: see gather.go
-	prefixer  Prefixer      // the codec, if it is one
+	encoder   Encoder       // the codec, or nil
 
 	// Owned by who has the turn.
 	replier Replier
@@ -151,8 +151,7 @@ func (s *Session) ProxyHeader() *transport.ProxyHeader { return s.proxy }
 // being handled stays valid as if the old codec were still there.
 func (s *Session) SetCodec(c Codec) {
 	s.mu.Lock()
-	s.codec = c
-	s.prefixer, _ = c.(Prefixer)
+	s.codec, s.encoder = c, c
 	s.mu.Unlock()
 	s.replier, _ = c.(Replier)
 	s.in.Need = 0

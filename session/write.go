@@ -37,33 +37,60 @@ const settleRounds = 16
 // takes it at once that is all; otherwise it is queued, and when the queue is full Options.Policy decides. A nil error means that the
 // frame was accepted, not that it has arrived. The errors: [ErrClosed] with the cause, [ErrQueueFull], [ErrTimeout] (Wait, and the
 // session has ended for it), and those of the codec, which leave the session as it is.
-func (s *Session) Send(msg []byte) error {
+func (s *Session) Send(msg []byte) error { return s.SendAs(nil, msg) }
+
+// SendAs is [Session.Send] with e in the codec's place, for protocols with several kinds of messages: text and binary, compressed or not.
+// Like the codec's, calls of e come one at a time and in the order of the bytes, so both may share a state, as compression does, as
+// long as nothing is dropped that they have encoded: by DropOldest, or as a datagram. An e that is also a [Prefixer] has large messages
+// written without being copied. It must not call the session. A nil e is the codec.
+func (s *Session) SendAs(e Encoder, msg []byte) error {
 	if s.packet != nil {
-		return s.packet.send(msg, true)
+		return s.packet.send(e, msg)
 	}
 	s.mu.Lock()
 	g := s.gatherLocked(len(msg) + frameSlack)
-	if g != nil && s.phase.Load() == phaseOpen && s.codec != nil && (len(msg) < gatherWhole || s.prefixer == nil || !s.c.direct()) {
-		return s.gatherMessage(g, msg)
+	now := e
+	if e == nil {
+		now = s.encoder
 	}
-	return s.sendLocked(g, msg)
+	if g != nil && now != nil && s.phase.Load() == phaseOpen && (prefixer(now, msg) == nil || !s.c.direct()) {
+		return s.gatherMessage(g, now, msg)
+	}
+	return s.sendLocked(g, e, msg)
 }
 
-// sendLocked is Send for what is not gathered in g, if that is not nil. It is called with mu held, and releases it.
-func (s *Session) sendLocked(g *buffer.Batch, msg []byte) error {
-	if err := s.errLocked(); err != nil {
+// encoderLocked returns e, or the codec if that is nil, or why nothing can be sent.
+func (s *Session) encoderLocked(e Encoder) (Encoder, error) {
+	if e == nil {
+		e = s.encoder
+	}
+	err := s.errLocked()
+	if err == nil && e == nil {
+		err = ErrNoCodec
+	}
+	return e, err
+}
+
+// prefixer returns e as a Prefixer if it is one and msg is so large that it is better off not copied.
+func prefixer(e Encoder, msg []byte) (p Prefixer) {
+	if len(msg) >= gatherWhole {
+		p, _ = e.(Prefixer)
+	}
+	return p
+}
+
+// sendLocked is SendAs for what is not gathered in g, if that is not nil. It is called with mu held, and releases it.
+func (s *Session) sendLocked(g *buffer.Batch, e Encoder, msg []byte) error {
+	if g != nil {
+		s.pourLocked()
+	}
+	e, err := s.encoderLocked(e)
+	if err != nil {
 		s.mu.Unlock()
 		return err
 	}
-	if s.codec == nil {
-		s.mu.Unlock()
-		return ErrNoCodec
-	}
-	if g != nil { // a large message is better off not copied
-		s.pourLocked()
-	}
 	if s.pen == penFree && s.c.direct() {
-		return s.encodeNow(msg)
+		return s.encodeNow(e, msg)
 	}
 	admitted, err := s.admitLocked(len(msg), s.o.Policy)
 	if err != nil {
@@ -71,7 +98,7 @@ func (s *Session) sendLocked(g *buffer.Batch, msg []byte) error {
 		return err
 	}
 	if !admitted {
-		out, err := s.encodeLocked(nil, msg, false)
+		out, err := s.encodeLocked(e, nil, nil, msg)
 		if err != nil {
 			s.mu.Unlock()
 			return err
@@ -79,7 +106,7 @@ func (s *Session) sendLocked(g *buffer.Batch, msg []byte) error {
 		return s.wait(buffer.Frame{B: out, Cost: cap(out)})
 	}
 	q := s.queueLocked()
-	out, err := s.encodeLocked(q.Space(len(msg)+frameSlack, &s.srv.pools.Chunk), msg, false)
+	out, err := s.encodeLocked(e, nil, q.Space(len(msg)+frameSlack, &s.srv.pools.Chunk), msg)
 	if err == nil {
 		q.AddOwned(out, s.now(), false)
 	}
@@ -88,18 +115,19 @@ func (s *Session) sendLocked(g *buffer.Batch, msg []byte) error {
 	return err
 }
 
-// encodeLocked calls the codec, for the whole frame or its header. If that panics or ends the goroutine, mu is not held any more.
-func (s *Session) encodeLocked(dst, msg []byte, header bool) (out []byte, err error) {
+// encodeLocked calls e for the whole frame, or p, if there is one, for its header. If that panics or ends the goroutine, mu is not held
+// any more.
+func (s *Session) encodeLocked(e Encoder, p Prefixer, dst, msg []byte) (out []byte, err error) {
 	done := false
 	defer func() {
 		if !done {
 			s.mu.Unlock()
 		}
 	}()
-	if header {
-		out, err = s.prefixer.AppendHeader(dst, msg)
+	if p != nil {
+		out, err = p.AppendHeader(dst, msg)
 	} else {
-		out, err = s.codec.AppendEncode(dst, msg)
+		out, err = e.AppendEncode(dst, msg)
 	}
 	done = true
 	if err != nil {
@@ -115,16 +143,13 @@ func (s *Session) encodeLocked(dst, msg []byte, header bool) (out []byte, err er
 func encodeError(err error) error { return fmt.Errorf("session: encode: %w", err) }
 
 // encodeNow writes one message on an idle connection. It is called with mu held, and releases it.
-func (s *Session) encodeNow(msg []byte) error {
+func (s *Session) encodeNow(e Encoder, msg []byte) error {
 	b := s.srv.pools.Batch()
-	var out, rest []byte
-	var err error
-	if s.prefixer != nil && len(msg) >= gatherWhole {
-		rest = msg
-		out, err = s.encodeLocked(b.Scratch[:0], msg, true)
-	} else {
-		out, err = s.encodeLocked(b.Scratch[:0], msg, false)
+	p, rest := prefixer(e, msg), msg
+	if p == nil {
+		rest = nil
 	}
+	out, err := s.encodeLocked(e, p, b.Scratch[:0], msg)
 	if err != nil {
 		s.mu.Unlock()
 		s.srv.pools.PutBatch(b)
@@ -143,7 +168,7 @@ func (s *Session) WriteShared(frame []byte) error { return s.writeFrame(frame, t
 
 func (s *Session) writeFrame(p []byte, shared bool) error {
 	if s.packet != nil {
-		return s.packet.send(p, false)
+		return s.packet.write(p)
 	}
 	s.mu.Lock()
 	g := s.gatherLocked(len(p))
