@@ -33,6 +33,7 @@ var layers = map[string]layer{
 	"transport":      {},
 	"websocket/wire": {},
 	"session":        {ours: []string{"timingwheel", "workerpool", "transport"}},
+	"websocket":      {ours: []string{"session", "websocket/wire"}},
 	"reconnect":      {ours: []string{"timingwheel", "transport", "session"}},
 	"rpc":            {ours: []string{"codec", "session", "discovery"}},
 	"discovery":      {},
