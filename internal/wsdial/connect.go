@@ -1,0 +1,116 @@
+package wsdial
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// maxConnectHead is the largest head of an answer to CONNECT, in bytes, its empty line included.
+const maxConnectHead = 8 << 10
+
+// connect asks an HTTP proxy for a tunnel to the server (RFC 9110 §9.3.6).
+func connect(conn io.ReadWriter, user *url.Userinfo, server *hop) error {
+	host, err := server.remote()
+	if err != nil {
+		return err
+	}
+	authority := net.JoinHostPort(host, strconv.Itoa(int(server.port)))
+	request := "CONNECT " + authority + " HTTP/1.1\r\nHost: " + authority + "\r\n"
+	if name, password, ok := credentials(user); ok {
+		if strings.Contains(name, ":") {
+			return errors.New("the user contains a colon, which cannot be sent") // RFC 7617 §2
+		}
+		request += "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+password)) + "\r\n"
+	}
+	if _, err := io.WriteString(conn, request+"\r\n"); err != nil {
+		return err
+	}
+	return readConnect(conn)
+}
+
+// credentials reads the user in a URL.
+func credentials(user *url.Userinfo) (name, password string, ok bool) {
+	password, _ = user.Password()
+	return user.Username(), password, user.String() != ""
+}
+
+// readConnect reads the answer to CONNECT, and nothing of what comes behind it. That a server says something before it was asked is an
+// error: it can speak neither TLS nor HTTP, and nobody would look for the bytes.
+func readConnect(r io.Reader) error {
+	buf := make([]byte, maxConnectHead)
+	for have := 0; ; {
+		n, err := r.Read(buf[have:])
+		end, malformed := findEnd(buf[:have+n], have)
+		have += n
+		switch {
+		case malformed != nil:
+			return malformed
+		case end > 0:
+			if err := checkConnect(string(buf[:end])); err != nil {
+				return err
+			}
+			if end < have {
+				return errors.New("the proxy sent bytes behind its answer, before the server was asked anything")
+			}
+			return nil
+		case have == len(buf):
+			return fmt.Errorf("the head of the answer has more than %d bytes", maxConnectHead)
+		case errors.Is(err, io.EOF):
+			return io.ErrUnexpectedEOF
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// findEnd looks for the end of the head, and for what cannot be one, in the bytes from seen on.
+func findEnd(in []byte, seen int) (end int, err error) {
+	const start = "HTTP/1."
+	if k := min(len(in), len(start)); string(in[:k]) != start[:k] {
+		return 0, fmt.Errorf("the answer begins with %q: no proxy of HTTP/1.1", in[:min(len(in), 16)])
+	}
+	for i := seen; i < len(in); i++ {
+		if in[i] != '\n' {
+			continue
+		}
+		if in[i-1] != '\r' { // i > 0: the start was checked
+			return 0, errors.New("malformed answer: a line does not end in CRLF") // RFC 9112 §2.2
+		}
+		if bytes.HasSuffix(in[:i+1], []byte("\r\n\r\n")) {
+			return i + 1, nil
+		}
+	}
+	return 0, nil
+}
+
+// checkConnect reads a whole head. Every status 2xx opens the tunnel, and what the fields then say about a body is to be ignored.
+func checkConnect(head string) error {
+	line, fields, _ := strings.Cut(head, "\r\n")
+	_, rest, _ := strings.Cut(line, " ")
+	code, _, _ := strings.Cut(rest, " ")
+	status, err := strconv.Atoi(code)
+	if err != nil || len(code) != 3 || status < 100 || status > 599 {
+		return fmt.Errorf("malformed answer: status line %.64q", line)
+	}
+	header, err := textproto.NewReader(bufio.NewReader(strings.NewReader(fields))).ReadMIMEHeader()
+	if err != nil {
+		return fmt.Errorf("malformed answer: %w", err)
+	}
+	if status >= 200 && status <= 299 {
+		return nil
+	}
+	if status == http.StatusProxyAuthRequired {
+		return fmt.Errorf("status 407: credentials are needed, or others: the proxy asks for %.256q", header.Get("Proxy-Authenticate"))
+	}
+	return fmt.Errorf("status %d %s", status, http.StatusText(status))
+}

@@ -1,0 +1,90 @@
+package wsdial
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// hop is one end of a step: the proxy, or the server.
+type hop struct {
+	name  string // of its kind, for errors
+	host  string // without brackets, perhaps with a zone
+	port  uint16
+	tls   bool
+	socks bool
+	user  *url.Userinfo // who to be for a proxy
+}
+
+func (h *hop) address() string { return net.JoinHostPort(h.host, strconv.Itoa(int(h.port))) }
+
+func (h *hop) failed(step string, err error) *Error {
+	return &Error{Hop: h.name, Address: h.address(), Step: step, Err: err}
+}
+
+// serverOf reads the URL of a server.
+func serverOf(u *url.URL) (*hop, error) {
+	h := &hop{name: "server", port: 80}
+	switch u.Scheme {
+	case "ws", "http":
+	case "wss", "https":
+		h.tls, h.port = true, 443
+	default:
+		return nil, fmt.Errorf("scheme %q: a URL of WebSocket begins with ws:// or wss://", u.Scheme)
+	}
+	return h, h.reads(u)
+}
+
+// proxyOf reads the URL of a proxy. What it says about the user is not told in errors.
+func proxyOf(u *url.URL) (*hop, error) {
+	h := &hop{name: "proxy", port: 80, user: u.User}
+	switch u.Scheme {
+	case "http":
+	case "https":
+		h.tls, h.port = true, 443
+	case "socks5", "socks5h":
+		h.socks, h.port = true, 1080 // RFC 1928 §3
+	default:
+		return nil, fmt.Errorf("proxy with the scheme %q: http, https, socks5 and socks5h are known", u.Scheme)
+	}
+	return h, h.reads(u)
+}
+
+// reads takes host and port from a URL.
+func (h *hop) reads(u *url.URL) error {
+	h.host = u.Hostname()
+	if u.Opaque != "" || h.host == "" {
+		return fmt.Errorf("the URL of the %s has no host", h.name)
+	}
+	for i := range len(h.host) {
+		if b := h.host[i]; b <= ' ' || b >= 0x7f {
+			return fmt.Errorf("host %q of the %s: only ASCII without spaces can be sent; international names are written in Punycode",
+				h.host, h.name)
+		}
+	}
+	if port := u.Port(); port != "" {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
+			return fmt.Errorf("port %q of the %s: a number from 1 to 65535 is needed", port, h.name)
+		}
+		h.port = uint16(n)
+	}
+	return nil
+}
+
+// remote is the host as a proxy may be told it: a zone has a meaning on this machine only (RFC 6874 §1).
+func (h *hop) remote() (string, error) {
+	if strings.Contains(h.host, "%") {
+		return "", errors.New("an address with a zone cannot be reached through a proxy")
+	}
+	return h.host, nil
+}
+
+// withoutZone is the address as certificates have it.
+func withoutZone(host string) string {
+	host, _, _ = strings.Cut(host, "%")
+	return host
+}
