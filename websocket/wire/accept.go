@@ -17,16 +17,21 @@ type Response struct {
 	Subprotocol string
 	// Opcode is the kind of message AppendEncode will make on this connection: OpText or OpBinary.
 	Opcode Opcode
+	// Compress says that messages may be compressed, because client and server are able to; Accept may turn it off.
+	Compress bool
 	// Header is added to the response; it is this response's own map, never nil. Fields that the handshake sets are left out.
 	Header http.Header
+
+	deflate *deflateParams // what Compress means
 }
 
 // accept checks what RFC 6455 §4.2.1 demands of the header, and then the server's own policy (§4.2.2).
-func (o *Options) accept(r *Request) (*Response, *Refusal) {
+func (e *Endpoint) accept(r *Request) (*Response, *Refusal) {
+	o := &e.o
 	if refusal := r.checkUpgrade(); refusal != nil {
 		return nil, refusal
 	}
-	if refusal := r.parseFields(); refusal != nil {
+	if refusal := r.readFields(); refusal != nil {
 		return nil, refusal
 	}
 	if !o.originAllowed(r) {
@@ -39,10 +44,19 @@ func (o *Options) accept(r *Request) (*Response, *Refusal) {
 	if i := slices.IndexFunc(o.Subprotocols, func(p string) bool { return slices.Contains(r.Protocols, p) }); i >= 0 {
 		res.Subprotocol = o.Subprotocols[i]
 	}
+	offers, ok := parseExtensions(r.Header["Sec-Websocket-Extensions"])
+	if !ok {
+		return nil, malformed("malformed Sec-WebSocket-Extensions")
+	}
+	res.deflate = e.answer(offers)
+	res.Compress = res.deflate != nil
 	if o.Accept != nil {
 		if err := o.Accept(r, res); err != nil {
 			return nil, asRefusal(err)
 		}
+	}
+	if !res.Compress {
+		res.deflate = nil
 	}
 	return res, nil
 }
@@ -67,8 +81,8 @@ func upgradeRequired(reason string) *Refusal {
 	}}
 }
 
-// parseFields reads the key, the offered subprotocols and the origin.
-func (r *Request) parseFields() *Refusal {
+// readFields reads the key, the offered subprotocols and the origin.
+func (r *Request) readFields() *Refusal {
 	key := r.Header["Sec-Websocket-Key"]
 	if len(key) != 1 || len(key[0]) != 24 {
 		return malformed("Sec-WebSocket-Key is required exactly once, with 16 bytes in base64")
@@ -122,6 +136,9 @@ func (res *Response) append(dst []byte, key string) []byte {
 	dst = append(dst, "\r\n"...)
 	if res.Subprotocol != "" {
 		dst = appendField(dst, "Sec-WebSocket-Protocol", res.Subprotocol)
+	}
+	if res.deflate != nil {
+		dst = appendField(dst, "Sec-WebSocket-Extensions", res.deflate.response())
 	}
 	for _, name := range extraFields(res.Header) {
 		for _, value := range res.Header[name] {

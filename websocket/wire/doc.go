@@ -1,4 +1,4 @@
-// Package wire is the server's side of the WebSocket protocol (RFC 6455) as a state machine without I/O, together with the
+// Package wire is the WebSocket protocol (RFC 6455, RFC 7692) as a state machine without I/O, together with the
 // handshake that starts it, on a bare connection or under net/http.
 //
 // With package session, which reads, writes and keeps time, a codec is made in Open. A heartbeat is an [AppendPing] in Tick, for those
@@ -55,6 +55,10 @@
 // default the pages of the same host), which subprotocol is chosen, and Accept, the hook that sees the [Request] and may refuse it.
 // A refusal is a complete HTTP response, and a *[Refusal] for the log.
 //
+// A client begins with [NewClientHandshake]. What the server answers is read as strictly, within limits of [ClientOptions], and may
+// choose only what was offered. Any other answer is a *[HandshakeError] with the status and the fields, so that the caller can follow
+// a redirect or bring the credentials that are asked for: neither is done here.
+//
 // # Frames for many
 //
 // A frame from a server is the same for every client. [AppendFrame] makes it once; its bytes may be written to any number of
@@ -72,6 +76,9 @@
 // Decode unmasks in place, and changes no byte that it does not report as used. A message is valid until the next Decode. All append
 // functions copy what they are given and keep nothing.
 //
-// Extensions (compression among them) and the client's side are not implemented: offers of extensions are passed over, and reserved
-// bits are refused.
+// # Compression
+//
+// With [Options.Compression] the handshake agrees on permessage-deflate (RFC 7692) if the peer can do it too. Decode then returns
+// messages inflated, and AppendMessage compresses those that are long enough. Without a context, which is the default, connections hold
+// nothing for it, and one compressed frame can go to many: [Codec.Variant] tells to which.
 package wire

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/transport"
@@ -156,4 +157,32 @@ func ExampleFrameInPlace() {
 	fmt.Printf("%q\n", frame)
 	// Output:
 	// "\x81\f{\"price\":42}"
+}
+
+// The client's side of the handshake, here with a server that is a codec too.
+func ExampleClientHandshake() {
+	u, err := url.Parse("wss://example.com/live")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	h, err := wire.NewClientHandshake(u, &wire.ClientOptions{Subprotocols: []string{"v2", "v1"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := wire.NewHandshake(&wire.Options{Subprotocols: []string{"v1"}})
+	if _, _, err := server.Decode(h.AppendRequest(nil)); err != nil {
+		fmt.Println(err)
+		return
+	}
+	in, _ := server.AppendEncode(server.AppendReplies(nil), []byte("hello")) // the handshake is complete: no error
+	n, err := h.Decode(in)
+	if err != nil {
+		fmt.Println(err) // a *wire.HandshakeError has the status and the header
+		return
+	}
+	fmt.Println(h.Response().Subprotocol, len(in[n:]), "bytes of frames")
+	// Output:
+	// v1 7 bytes of frames
 }

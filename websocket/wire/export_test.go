@@ -1,5 +1,7 @@
 package wire
 
+import "strings"
+
 // Doors for the tests of this package.
 var (
 	Unmask = unmask
@@ -12,3 +14,12 @@ type TextCheck struct{ textCheck }
 func (t *TextCheck) Add(p []byte) bool { return t.add(p) }
 
 func (t *TextCheck) Complete() bool { return t.complete() }
+
+// Working reports whether the codec holds more than the struct.
+func (c *Codec) Working() bool { return c.work != nil }
+
+// SetKey gives the handshake a key of 24 characters that the test knows.
+func (h *ClientHandshake) SetKey(key string) {
+	h.request = []byte(strings.Replace(string(h.request), h.key, key, 1))
+	h.key = key
+}

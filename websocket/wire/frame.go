@@ -48,6 +48,7 @@ func (op Opcode) known() bool { return op <= OpBinary || op >= OpClose && op <= 
 const (
 	finBit     = 0x80 // first byte: the last fragment of its message
 	rsvBits    = 0x70 // first byte: reserved for extensions
+	rsv1Bit    = 0x40 // first byte: the message is compressed (RFC 7692 §6)
 	opcodeBits = 0x0F // first byte
 	maskBit    = 0x80 // second byte: the payload is masked, the key follows the length
 	lengthBits = 0x7F // second byte

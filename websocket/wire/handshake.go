@@ -1,20 +1,17 @@
 package wire
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"runtime/debug"
 	"strings"
 )
 
-// The handshake's request is read in two passes. The first one, scan, goes over the lines as they arrive and checks the form of
-// each (RFC 9112), so that rubbish is refused at its first bad line and no byte is searched twice; it keeps nothing but positions.
-// When the empty line is there, the second pass, parseRequest, copies the whole head into one string and cuts the fields out of it.
-// What the fields have to say (RFC 6455 §4.2.1) is checked in accept.go, for this parser and for net/http alike.
+// The handshake's request is read in two passes: head.scan checks the form of the lines as they arrive, and when the empty line is
+// there parseRequest copies the whole head into one string and cuts the fields out of it. What the fields have to say (RFC 6455
+// §4.2.1) is checked in accept.go, for this parser and for net/http alike.
 
 // Request is the client's side of the handshake. Its strings may share one copy of the whole request: clone what is kept for long.
 type Request struct {
@@ -34,15 +31,17 @@ type Request struct {
 
 // handshake is the state of a codec that waits for its request.
 type handshake struct {
-	options Options // with defaults
-	line    int     // where the first line that was not checked starts
-	seen    int     // bytes from the start in which no line end is left to find
-	lines   int     // lines checked, the request line included
+	head head
+}
+
+func newHandshake(d *Options) *handshake {
+	return &handshake{head: head{maxBytes: d.MaxHeaderBytes, maxLines: d.MaxHeaderLines, checkFirst: checkRequestLine}}
 }
 
 // decodeRequest is Decode until the request was answered.
 func (c *Codec) decodeRequest(in []byte) (int, error) {
-	end, refusal := c.hs.scan(in)
+	w := c.work
+	end, refusal := w.hs.head.scan(in)
 	if end == 0 && refusal == nil {
 		return 0, nil
 	}
@@ -52,30 +51,31 @@ func (c *Codec) decodeRequest(in []byte) (int, error) {
 		req, refusal = parseRequest(string(in[:end]))
 	}
 	if refusal == nil {
-		response, refusal = c.hs.decide(req)
+		response, refusal = c.e.decide(req)
 	}
+	w.hs = nil
 	if refusal != nil {
-		c.err = refusal
+		w.err = refusal
 		c.state.Store(stateClosed)
-		c.replies = refusal.AppendResponse(c.replies)
+		w.replies = refusal.AppendResponse(w.replies)
 		return 0, refusal
 	}
 	c.take(response)
-	c.replies = response.append(c.replies, req.key)
-	c.hs = nil
+	w.replies = response.append(w.replies, req.key)
+	w.req = req
 	return end, nil
 }
 
 // take makes the codec do what the handshake agreed on.
 func (c *Codec) take(r *Response) {
-	c.subprotocol = r.Subprotocol
 	if r.Opcode == OpText || r.Opcode == OpBinary {
 		c.opcode = r.Opcode
 	}
+	c.agreed = c.e.agree(r.Subprotocol, r.deflate)
 }
 
 // decide is Options.accept with panics of the user's functions turned into a refusal.
-func (h *handshake) decide(r *Request) (res *Response, refusal *Refusal) {
+func (e *Endpoint) decide(r *Request) (res *Response, refusal *Refusal) {
 	defer func() {
 		if p := recover(); p != nil {
 			res = nil
@@ -85,43 +85,7 @@ func (h *handshake) decide(r *Request) (res *Response, refusal *Refusal) {
 			}
 		}
 	}()
-	return h.options.accept(r)
-}
-
-// scan checks the lines that arrived since the last call and returns the length of the head, empty line included, once it is
-// complete. Each line must end in CRLF; a lone CR or LF is refused (RFC 9112 §2.2).
-func (h *handshake) scan(in []byte) (end int, refusal *Refusal) {
-	window := in[:min(len(in), h.options.MaxHeaderBytes)]
-	for {
-		i := bytes.IndexByte(window[h.seen:], '\n')
-		if i < 0 {
-			h.seen = len(window)
-			if len(window) == h.options.MaxHeaderBytes {
-				return 0, &Refusal{Status: http.StatusRequestHeaderFieldsTooLarge, Reason: "request is too large"}
-			}
-			return 0, nil
-		}
-		line, ok := bytes.CutSuffix(window[h.line:h.seen+i], []byte{'\r'})
-		if !ok {
-			return 0, malformed("line does not end in CRLF")
-		}
-		h.seen += i + 1
-		h.line = h.seen
-		h.lines++
-		switch {
-		case h.lines == 1:
-			refusal = checkRequestLine(line)
-		case len(line) == 0:
-			return h.line, nil
-		case h.lines-1 > h.options.MaxHeaderLines:
-			return 0, &Refusal{Status: http.StatusRequestHeaderFieldsTooLarge, Reason: "too many header lines"}
-		default:
-			refusal = checkFieldLine(line)
-		}
-		if refusal != nil {
-			return 0, refusal
-		}
-	}
+	return e.accept(r)
 }
 
 // checkRequestLine checks "GET target HTTP/1.1" with single spaces (RFC 9112 §3).
@@ -134,10 +98,8 @@ func checkRequestLine(line []byte) *Refusal {
 	if !ok || target == "" {
 		return malformed("malformed request line")
 	}
-	for i := range len(target) {
-		if target[i] <= ' ' || target[i] >= 0x7f || target[i] == '#' {
-			return malformed("malformed request target")
-		}
+	if !isTarget(target) {
+		return malformed("malformed request target")
 	}
 	return checkMethod(method, version)
 }
@@ -160,36 +122,13 @@ func checkMethod(method, version string) *Refusal {
 	return nil
 }
 
-// checkFieldLine checks "name: value" (RFC 9112 §5): no space before the colon, no continuation lines, no control characters.
-func checkFieldLine(line []byte) *Refusal {
-	colon := bytes.IndexByte(line, ':')
-	if colon < 0 || !isToken(line[:colon]) {
-		return malformed("malformed header line")
-	}
-	for _, b := range line[colon+1:] {
-		if b < ' ' && b != '\t' || b == 0x7f {
-			return malformed("control character in a header line")
-		}
-	}
-	return nil
-}
-
 // parseRequest cuts a head whose lines were checked into a Request, and checks what belongs to the message rather than to
 // WebSocket: the target, Host, and that no body follows.
 func parseRequest(head string) (*Request, *Refusal) {
 	line, rest, _ := strings.Cut(head, "\r\n")
 	_, line, _ = strings.Cut(line, " ")
 	target, _, _ := strings.Cut(line, " ")
-	r := &Request{Target: target, Header: make(http.Header, strings.Count(rest, "\r\n")-1)}
-	for {
-		line, rest, _ = strings.Cut(rest, "\r\n")
-		if line == "" {
-			break
-		}
-		name, value, _ := strings.Cut(line, ":")
-		name = textproto.CanonicalMIMEHeaderKey(name)
-		r.Header[name] = append(r.Header[name], strings.Trim(value, " \t"))
-	}
+	r := &Request{Target: target, Header: parseFields(rest)}
 	hosts := r.Header["Host"]
 	delete(r.Header, "Host")
 	if len(hosts) != 1 || !isHost(hosts[0]) { // RFC 9112 §3.2
@@ -199,10 +138,7 @@ func parseRequest(head string) (*Request, *Refusal) {
 	if refusal := r.parseTarget(); refusal != nil {
 		return nil, refusal
 	}
-	// The bytes behind the head have to be frames: a body is no part of this request, and guessing its end is how requests are
-	// smuggled.
-	length := r.Header["Content-Length"]
-	if len(r.Header["Transfer-Encoding"]) > 0 || len(length) > 1 || len(length) == 1 && length[0] != "0" {
+	if announcesBody(r.Header) {
 		return nil, malformed("request has a body")
 	}
 	return r, nil
@@ -223,36 +159,6 @@ func (r *Request) parseTarget() *Refusal {
 	r.Path, r.RawQuery = u.Path, u.RawQuery
 	return nil
 }
-
-func malformed(reason string) *Refusal {
-	return &Refusal{Status: http.StatusBadRequest, Reason: reason}
-}
-
-// isToken reports whether s is what HTTP calls a token (RFC 9110 §5.6.2): never empty.
-func isToken[T string | []byte](s T) bool {
-	for i := range len(s) {
-		b := s[i]
-		if !isLetter(b) && !isDigit(b) && strings.IndexByte("!#$%&'*+-.^_`|~", b) < 0 {
-			return false
-		}
-	}
-	return len(s) > 0
-}
-
-// isHost reports whether s holds only what a host and port are made of (RFC 3986 §3.2.2); whether it can be reached is not asked.
-func isHost(s string) bool {
-	for i := range len(s) {
-		b := s[i]
-		if !isLetter(b) && !isDigit(b) && strings.IndexByte("-._~%!$&'()*+,;=:[]", b) < 0 {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func isLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }
-
-func isDigit(b byte) bool { return '0' <= b && b <= '9' }
 
 // Refusal is a handshake that did not succeed: what the client is told, and why. It is the error of [Codec.Decode] and [Upgrade],
 // and what Options.Accept returns to choose the answer; AppendResponse writes one without a codec.

@@ -16,6 +16,24 @@ type Options struct {
 	// Negative: no limit.
 	MaxFragments int
 
+	// Compression is how messages are compressed (permessage-deflate, RFC 7692). Nil: they are not, and offers are passed over.
+	Compression *Compression
+
+	// Pieces makes Decode return what has arrived of a message at once, so that messages may be larger than memory, each piece with a
+	// tag before it: see [TagLast]. MaxMessage is still checked. A piece that is not the end of its frame keeps its last byte among the
+	// unread ones, where it is the only byte that was changed.
+	Pieces bool
+
+	// Control makes Decode return the payloads of pings and pongs as well, as messages of which Opcode says what they are. Pings are
+	// answered all the same.
+	Control bool
+
+	// NoPong leaves it to the user to answer pings.
+	NoPong bool
+
+	// SkipUTF8 accepts text that is not UTF-8, against RFC 6455 §8.1: for those who check it anyway, or do not care.
+	SkipUTF8 bool
+
 	// Opcode is the kind of message AppendEncode makes: OpText or OpBinary. Zero: OpText.
 	Opcode Opcode
 
@@ -56,6 +74,9 @@ const (
 	defaultMaxHeaderLines = 100
 )
 
+// maxLimit is what no limit is above.
+const maxLimit = math.MaxInt - maxHeader
+
 // withDefaults returns a copy in which every limit is a positive number that means itself.
 func (o *Options) withDefaults() Options {
 	var d Options
@@ -69,6 +90,9 @@ func (o *Options) withDefaults() Options {
 	if d.Opcode != OpBinary {
 		d.Opcode = OpText
 	}
+	if d.Compression != nil {
+		d.Compression = d.Compression.withDefaults()
+	}
 	return d
 }
 
@@ -78,7 +102,7 @@ func limit(n, byDefault int) int {
 	case n == 0:
 		return byDefault
 	case n < 0:
-		return math.MaxInt - maxHeader
+		return maxLimit
 	}
-	return min(n, math.MaxInt-maxHeader)
+	return min(n, maxLimit)
 }

@@ -27,6 +27,9 @@ func (t *textCheck) add(p []byte) bool {
 	return utf8.Valid(p[:whole])
 }
 
+// validText reports whether a whole text is UTF-8.
+func validText(p []byte) bool { return utf8.Valid(p) }
+
 // complete reports whether no character is left unfinished.
 func (t *textCheck) complete() bool { return t.n == 0 }
 

@@ -30,13 +30,17 @@ type Upgraded struct {
 // The handler may return while the connection lives on.
 //
 // If the request is refused the client has been answered, and the error is a *[Refusal] for the log. Any other error is one of the
-// connection, which is closed then.
+// connection, which is closed then. For many connections with the same options, an [Endpoint] is cheaper.
 func Upgrade(w http.ResponseWriter, r *http.Request, o *Options) (*Upgraded, error) {
-	options := o.withDefaults()
+	return NewEndpoint(o).Upgrade(new(Codec), w, r)
+}
+
+// Upgrade is the function [Upgrade]. It makes c ready, which is the codec of the result.
+func (e *Endpoint) Upgrade(c *Codec, w http.ResponseWriter, r *http.Request) (*Upgraded, error) {
 	req, refusal := fromHTTP(r)
 	var res *Response
 	if refusal == nil {
-		res, refusal = options.accept(req)
+		res, refusal = e.accept(req)
 	}
 	if refusal != nil {
 		refusal.write(w, r)
@@ -52,10 +56,9 @@ func Upgrade(w http.ResponseWriter, r *http.Request, o *Options) (*Upgraded, err
 		_ = conn.Close() // the cause is err
 		return nil, fmt.Errorf("websocket: upgrade: %w", err)
 	}
-	codec := newCodec(options)
-	codec.take(res)
-	codec.state.Store(stateOpen)
-	return &Upgraded{Conn: conn, Codec: codec, Unread: buffered(rw.Reader), Request: req}, nil
+	e.Open(c)
+	c.take(res)
+	return &Upgraded{Conn: conn, Codec: c, Unread: buffered(rw.Reader), Request: req}, nil
 }
 
 // fromHTTP makes a Request of what net/http parsed, under the rules of parseRequest that net/http does not enforce.

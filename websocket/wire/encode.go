@@ -1,0 +1,114 @@
+package wire
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"math"
+)
+
+// AppendEncode appends msg as one frame of the kind that Options.Opcode says, as AppendMessage does.
+func (c *Codec) AppendEncode(dst, msg []byte) ([]byte, error) {
+	return c.AppendMessage(dst, c.opcode, msg)
+}
+
+// AppendMessage appends msg as one frame of the given kind, OpText or OpBinary, compressed if that was agreed on and is worth
+// it (see [Compression]), and masked on the client's side. It copies msg. With text the caller vouches for UTF-8. The error is [ErrNotOpen]
+// or [ErrCloseSent], with dst returned as it was.
+func (c *Codec) AppendMessage(dst []byte, op Opcode, msg []byte) ([]byte, error) {
+	if err := c.Sendable(); err != nil {
+		return dst, err
+	}
+	if c.Compresses(len(msg)) {
+		return c.appendDeflated(dst, op, msg), nil
+	}
+	return c.appendFrame(dst, finBit|byte(op), msg), nil
+}
+
+// AppendMessageHeader appends what AppendMessage would append before msg, for who sends a message from where it lies. It may be asked
+// for only where the frame is that header and msg as it is: on the server's side, and not where [Codec.Compresses] reports true. It has
+// the same errors.
+func (c *Codec) AppendMessageHeader(dst []byte, op Opcode, n int) ([]byte, error) {
+	if err := c.Sendable(); err != nil {
+		return dst, err
+	}
+	return AppendHeader(dst, op, n), nil
+}
+
+// AppendControl appends a ping or a pong with a payload of at most 125 bytes; more panics. It has the errors of AppendMessage.
+func (c *Codec) AppendControl(dst []byte, op Opcode, payload []byte) ([]byte, error) {
+	if err := c.Sendable(); err != nil {
+		return dst, err
+	}
+	AppendHeader(nil, op, len(payload)) // panics
+	return c.appendFrame(dst, finBit|byte(op), payload), nil
+}
+
+// AppendClose appends a close frame, as the function [AppendClose] does, if none was made on this connection yet; otherwise, and
+// before the handshake is complete, it returns dst as it is. Afterwards AppendEncode refuses, and the peer's answer, which Decode
+// returns as a *[CloseError], is not answered again.
+func (c *Codec) AppendClose(dst []byte, code uint16, reason string) []byte {
+	if !c.state.CompareAndSwap(stateOpen, stateClosed) {
+		return dst
+	}
+	return c.appendClose(dst, code, reason)
+}
+
+// appendClose is AppendClose, masked if need be.
+func (c *Codec) appendClose(dst []byte, code uint16, reason string) []byte {
+	if !c.client {
+		return AppendClose(dst, code, reason)
+	}
+	var frame [2 + maxControl]byte
+	return c.appendFrame(dst, finBit|byte(OpClose), AppendClose(frame[:0], code, reason)[2:])
+}
+
+// Sendable says why nothing may be sent, as AppendMessage would: [ErrNotOpen], [ErrCloseSent], or nil.
+func (c *Codec) Sendable() error {
+	switch c.state.Load() {
+	case stateOpen:
+		return nil
+	case stateHandshake:
+		return ErrNotOpen
+	}
+	return ErrCloseSent
+}
+
+// appendFrame appends a frame with the given first byte.
+func (c *Codec) appendFrame(dst []byte, first byte, payload []byte) []byte {
+	dst = c.appendHeader(dst, first, len(payload))
+	start := len(dst)
+	dst = append(dst, payload...)
+	c.maskFrom(dst, start)
+	return dst
+}
+
+// appendHeader appends the header of a frame whose n bytes of payload come next. On the client's side maskFrom completes it.
+func (c *Codec) appendHeader(dst []byte, first byte, n int) []byte {
+	var mask byte
+	if c.client {
+		mask = maskBit
+	}
+	switch {
+	case n < length16:
+		dst = append(dst, first, mask|byte(n))
+	case n <= math.MaxUint16:
+		dst = append(dst, first, mask|length16, byte(n>>8), byte(n))
+	default:
+		dst = binary.BigEndian.AppendUint64(append(dst, first, mask|length64), uint64(n))
+	}
+	if c.client {
+		dst = append(dst, 0, 0, 0, 0)
+	}
+	return dst
+}
+
+// maskFrom masks the payload at the end of a client's frame with a key that nobody can guess (RFC 6455 §5.3, §10.3), and puts the
+// key before it.
+func (c *Codec) maskFrom(frame []byte, start int) {
+	if !c.client {
+		return
+	}
+	key := frame[start-maskLen : start]
+	_, _ = rand.Read(key) // never fails, see crypto/rand
+	unmask(frame[start:], binary.LittleEndian.Uint32(key))
+}

@@ -1,0 +1,142 @@
+package wire
+
+import (
+	"bytes"
+	"net/http"
+	"net/textproto"
+	"strings"
+)
+
+// The head of an HTTP/1.1 message, which is all of it that a handshake has: for the server's side, which reads requests, and the
+// client's, which reads responses.
+
+// head goes over the lines of a head as they arrive and checks the form of each (RFC 9112), so that rubbish is refused at its first
+// bad line and no byte is searched twice. It keeps nothing but positions.
+type head struct {
+	maxBytes, maxLines int
+	checkFirst         func(line []byte) *Refusal // checks the first line
+
+	line  int // where the first line that was not checked starts
+	seen  int // bytes in which no line end is left to find
+	lines int // lines checked, the first included
+}
+
+// scan checks the lines that arrived since the last call and returns where the head ends, behind its empty line, once it is
+// complete. Each line must end in CRLF; a lone CR or LF is refused (RFC 9112 §2.2).
+func (h *head) scan(in []byte) (end int, refusal *Refusal) {
+	window := in[:min(len(in), h.maxBytes)]
+	for {
+		i := bytes.IndexByte(window[h.seen:], '\n')
+		if i < 0 {
+			h.seen = len(window)
+			if len(window) == h.maxBytes {
+				return 0, &Refusal{Status: http.StatusRequestHeaderFieldsTooLarge, Reason: "header is too large"}
+			}
+			return 0, nil
+		}
+		line, ok := bytes.CutSuffix(window[h.line:h.seen+i], []byte{'\r'})
+		if !ok {
+			return 0, malformed("line does not end in CRLF")
+		}
+		h.seen += i + 1
+		h.line = h.seen
+		h.lines++
+		switch {
+		case h.lines == 1:
+			refusal = h.checkFirst(line)
+		case len(line) == 0:
+			return h.line, nil
+		case h.lines-1 > h.maxLines:
+			return 0, &Refusal{Status: http.StatusRequestHeaderFieldsTooLarge, Reason: "too many header lines"}
+		default:
+			refusal = checkFieldLine(line)
+		}
+		if refusal != nil {
+			return 0, refusal
+		}
+	}
+}
+
+// checkFieldLine checks "name: value" (RFC 9112 §5): no space before the colon, no continuation lines, no control characters.
+func checkFieldLine(line []byte) *Refusal {
+	colon := bytes.IndexByte(line, ':')
+	if colon < 0 || !isToken(line[:colon]) {
+		return malformed("malformed header line")
+	}
+	if !isValue(line[colon+1:]) {
+		return malformed("control character in a header line")
+	}
+	return nil
+}
+
+// parseFields cuts lines that were checked, up to the empty one, into fields under their canonical names.
+func parseFields(lines string) http.Header {
+	header := make(http.Header, strings.Count(lines, "\r\n")-1)
+	for {
+		var line string
+		line, lines, _ = strings.Cut(lines, "\r\n")
+		if line == "" {
+			return header
+		}
+		name, value, _ := strings.Cut(line, ":")
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		header[name] = append(header[name], strings.Trim(value, " \t"))
+	}
+}
+
+// announcesBody reports whether something else than frames is said to follow the head. A body is no part of a handshake, and
+// guessing its end is how messages are smuggled.
+func announcesBody(h http.Header) bool {
+	length := h["Content-Length"]
+	return len(h["Transfer-Encoding"]) > 0 || len(length) > 1 || len(length) == 1 && length[0] != "0"
+}
+
+func malformed(reason string) *Refusal {
+	return &Refusal{Status: http.StatusBadRequest, Reason: reason}
+}
+
+// isToken reports whether s is what HTTP calls a token (RFC 9110 §5.6.2): never empty.
+func isToken[T string | []byte](s T) bool {
+	for i := range len(s) {
+		b := s[i]
+		if !isLetter(b) && !isDigit(b) && strings.IndexByte("!#$%&'*+-.^_`|~", b) < 0 {
+			return false
+		}
+	}
+	return len(s) > 0
+}
+
+// isValue reports whether s may be the value of a field (RFC 9110 §5.5): no control characters but tabs, so that it stays on its line.
+func isValue[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if b := s[i]; b < ' ' && b != '\t' || b == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// isTarget reports whether s holds only what a request target may be made of (RFC 9112 §3.2): visible ASCII, and no fragment.
+func isTarget(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f || s[i] == '#' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isHost reports whether s holds only what a host and port are made of (RFC 3986 §3.2.2); whether it can be reached is not asked.
+func isHost(s string) bool {
+	for i := range len(s) {
+		b := s[i]
+		if !isLetter(b) && !isDigit(b) && strings.IndexByte("-._~%!$&'()*+,;=:[]", b) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }
+
+func isDigit(b byte) bool { return '0' <= b && b <= '9' }

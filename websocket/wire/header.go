@@ -1,0 +1,133 @@
+package wire
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// header is a frame header that was checked.
+type header struct {
+	op       Opcode
+	fin      bool
+	deflated bool   // the message is compressed (RFC 7692 §6)
+	length   int    // of the payload
+	size     int    // of the header itself
+	key      uint32 // for unmask; 0 where frames are not masked
+}
+
+// parseHeader reads the header at the front of in and checks everything that can be known from it, each rule as soon as the bytes
+// for it are there: the verdict is the same however the bytes arrive. It changes nothing, since it is repeated until the frame is
+// complete.
+func (c *Codec) parseHeader(in []byte) (h header, complete bool, bad *CloseError) {
+	if len(in) == 0 {
+		return h, false, nil
+	}
+	w := c.inHand()
+	h.op, h.fin = Opcode(in[0]&opcodeBits), in[0]&finBit != 0
+	h.deflated = in[0]&rsv1Bit != 0
+	if bad = c.checkFirst(w, in[0]&rsvBits, h.op, h.fin); bad != nil || len(in) < 2 {
+		return h, false, bad
+	}
+	if h.op == OpContinuation {
+		h.deflated = w.deflated
+	}
+	if masked := in[1]&maskBit != 0; masked == c.client { // §5.1
+		if masked {
+			return h, false, violation("frame is masked")
+		}
+		return h, false, violation("frame is not masked")
+	}
+	length := uint64(in[1] & lengthBits)
+	if h.op.control() && length > maxControl {
+		return h, false, violation("control frame of more than 125 bytes") // §5.5
+	}
+	h.size = 2
+	switch length {
+	case length16:
+		h.size += 2
+		if len(in) < h.size {
+			return h, false, nil
+		}
+		if length = uint64(binary.BigEndian.Uint16(in[2:])); length < length16 {
+			return h, false, violation("length is not in its shortest form") // §5.2
+		}
+	case length64:
+		h.size += 8
+		if len(in) < h.size {
+			return h, false, nil
+		}
+		length = binary.BigEndian.Uint64(in[2:])
+		if length > math.MaxInt64 {
+			return h, false, violation("length with the top bit set") // §5.2
+		}
+		if length <= math.MaxUint16 {
+			return h, false, violation("length is not in its shortest form") // §5.2
+		}
+	}
+	// A control frame's 125 bytes need no limit. The difference is not negative: the message got this far within the limit.
+	if !h.op.control() && length > uint64(c.e.wireLimit(h.deflated)-w.total) {
+		return h, false, errTooBig()
+	}
+	h.length = int(length)
+	if c.client {
+		return h, true, nil
+	}
+	if len(in) < h.size+maskLen {
+		return h, false, nil
+	}
+	h.key = binary.LittleEndian.Uint32(in[h.size:])
+	h.size += maskLen
+	return h, true, nil
+}
+
+// checkFirst checks what the first byte of a frame says.
+func (c *Codec) checkFirst(w *work, rsv byte, op Opcode, fin bool) *CloseError {
+	if rsv == rsv1Bit && c.deflates() && (op == OpText || op == OpBinary) {
+		rsv = 0 // RFC 7692 §6: only the first frame of a message says so
+	}
+	switch {
+	case rsv != 0:
+		return violation("reserved bits are set") // §5.2
+	case !op.known():
+		return violation("opcode is reserved") // §5.2
+	case op.control():
+		if !fin {
+			return violation("control frame is fragmented") // §5.5
+		}
+		return nil
+	case op == OpContinuation && w.kind == OpContinuation:
+		return violation("continuation without a message") // §5.4
+	case op != OpContinuation && w.kind != OpContinuation:
+		return violation("new message inside a fragmented one") // §5.4
+	case w.fragments >= c.e.o.MaxFragments:
+		return &CloseError{Code: ClosePolicyViolation, Reason: "message has too many fragments"}
+	}
+	return nil
+}
+
+// checksText reports whether the payload of the frame is looked at before its message is complete.
+func (c *Codec) checksText(h header) bool {
+	kind := h.op
+	if kind == OpContinuation {
+		kind = c.inHand().kind
+	}
+	return kind == OpText && !h.deflated && !c.e.o.SkipUTF8
+}
+
+// checkPartial looks at what has arrived of a text frame's payload, each byte once, and leaves it masked: the bytes are not used
+// yet.
+func (c *Codec) checkPartial(payload []byte, key uint32) bool {
+	w := c.under()
+	var piece [512]byte
+	for w.checked < len(payload) {
+		n := copy(piece[:], payload[w.checked:])
+		unmask(piece[:n], keyAt(key, w.checked))
+		if !w.text.add(piece[:n]) {
+			return false
+		}
+		w.checked += n
+	}
+	return true
+}
+
+func errTooBig() *CloseError { return &CloseError{Code: CloseTooBig, Reason: "message is too big"} }
