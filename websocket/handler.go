@@ -1,0 +1,145 @@
+package websocket
+
+import (
+	"errors"
+
+	"github.com/sluice-push/sluice/session"
+	"github.com/sluice-push/sluice/websocket/wire"
+)
+
+// Handler is what a server or a client calls. Any function may be nil. For one connection, Open, Message, Ping, Pong, Tick and Close are
+// called one after the other: Open first, after the handshake, and Close exactly once if Open was called, and last. A function may block: it
+// holds up its own connection only. A panic ends that connection, and no other.
+type Handler struct {
+	// Open is called when the handshake is done. The request is nil on a client. An error closes the connection: with the code of a
+	// *[CloseError], otherwise with 1008, and without telling the peer more.
+	Open func(c *Conn, r *Request) error
+
+	// Pull makes messages wait until they are asked for: see [Conn.Receive]. Message must be nil then. Ping and Pong are called by who
+	// asks.
+	Pull bool
+
+	// Message is called with each message. Its Data is borrowed until the function returns, and may be changed until then.
+	Message func(c *Conn, m Message)
+
+	// Ping and Pong are called with the payloads of pings, which have been answered already, and of pongs, both borrowed.
+	Ping func(c *Conn, payload []byte)
+	Pong func(c *Conn, payload []byte)
+
+	// Tick is called each Options.Ping, or Options.Session.TickInterval, between messages.
+	Tick func(c *Conn)
+
+	// Writable is called when there is room again after TryWrite of the session took fewer frames than it was offered: see
+	// session.Handler.
+	Writable func(c *Conn)
+
+	// Drain is called for each connection when the server or client is shut down. It should call [Conn.Close], now or soon. If it
+	// is nil, connections are closed with code 1001.
+	Drain func(c *Conn)
+
+	// Close is called when the connection has ended: see session.CloseInfo, and [CodeOf] for the code.
+	Close func(c *Conn, info *session.CloseInfo)
+}
+
+// engine is a server or a client: what connections have in common.
+type engine struct {
+	h       Handler
+	o       Options
+	e       *wire.Endpoint
+	serving *session.Handler // of connections whose handshake is done
+}
+
+func newEngine(h *Handler, o *Options) *engine {
+	e := new(engine)
+	if h != nil {
+		e.h = *h
+	}
+	if o != nil {
+		e.o = *o
+	}
+	if e.h.Pull && e.h.Message != nil {
+		panic("websocket: a handler has either Pull or Message")
+	}
+	e.e = e.o.endpoint(&e.h)
+	e.serving = e.handler()
+	return e
+}
+
+// handler is what a session calls when the handshake is done.
+func (e *engine) handler() *session.Handler {
+	h := &session.Handler{Pull: e.h.Pull, Drain: e.drain, Close: e.closed}
+	if !e.h.Pull {
+		h.Message = e.message
+	}
+	if e.o.Ping > 0 || e.h.Tick != nil {
+		h.Tick = e.tick
+	}
+	if e.h.Writable != nil {
+		h.Writable = func(s *session.Session) { e.h.Writable(connOf(s)) }
+	}
+	return h
+}
+
+// connOf returns the connection of a session.
+func connOf(s *session.Session) *Conn { return s.Value().(*Conn) }
+
+// open calls Open of the handler.
+func (e *engine) open(c *Conn, r *Request) error {
+	if e.h.Open == nil {
+		return nil
+	}
+	err := e.h.Open(c, r)
+	if err != nil {
+		code, reason := ClosePolicyViolation, ""
+		if end, ok := errors.AsType[*CloseError](err); ok {
+			code, reason = end.Code, end.Reason
+		}
+		c.end(code, reason, err)
+	}
+	return err
+}
+
+// message is called with what the codec returns, between whose messages nothing of them is kept.
+func (e *engine) message(s *session.Session, data []byte) {
+	c := connOf(s)
+	switch op := c.codec.Opcode(); {
+	case op == OpPing:
+		if e.h.Ping != nil {
+			e.h.Ping(c, data)
+		}
+	case op == OpPong:
+		if e.h.Pong != nil {
+			e.h.Pong(c, data)
+		}
+	case e.h.Message != nil:
+		e.h.Message(c, Message{Op: op, Data: data})
+	}
+	c.codec.Release()
+}
+
+// tick pings, and calls Tick of the handler.
+func (e *engine) tick(s *session.Session) {
+	c := connOf(s)
+	if e.o.Ping > 0 {
+		_ = c.Ping(nil) // a connection that has ended meanwhile is told elsewhere
+	}
+	if e.h.Tick != nil {
+		e.h.Tick(c)
+	}
+}
+
+func (e *engine) drain(s *session.Session) {
+	c := connOf(s)
+	if e.h.Drain != nil {
+		e.h.Drain(c)
+		return
+	}
+	_ = c.Close(CloseGoingAway, "")
+}
+
+func (e *engine) closed(s *session.Session, info *session.CloseInfo) {
+	c := connOf(s)
+	if e.h.Close != nil {
+		e.h.Close(c, info)
+	}
+}

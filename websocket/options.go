@@ -1,0 +1,90 @@
+package websocket
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/sluice-push/sluice/session"
+	"github.com/sluice-push/sluice/websocket/wire"
+)
+
+// Options are the settings of a server or a client. A nil *Options and the zero value mean the defaults. The struct is copied when it is
+// handed over; what it refers to must not change afterwards.
+type Options struct {
+	// MaxMessage is the largest message accepted, in bytes, inflated if it was compressed. A larger one ends the connection with code
+	// 1009 as soon as its length is known. Zero: 64 KiB. Negative: no limit.
+	MaxMessage int
+	// MaxFragments is the largest number of frames a message may come in; more end the connection with code 1008. Zero: 1,024.
+	// Negative: no limit.
+	MaxFragments int
+	// Compression is how messages are compressed, if the peer can do it too. Nil: they are not.
+	Compression *Compression
+	// Subprotocols are the application's protocols (RFC 6455 §1.9), best first. A server agrees on the first that the client offers, or
+	// on none.
+	Subprotocols []string
+	// Header is added to the server's response, or to the client's request: cookies and authorization, for example.
+	Header http.Header
+
+	// Ping is how often each connection is pinged, and Tick of the handler called. A connection from which nothing came for twice that time ends with
+	// session.ErrTimeout. Zero: never; then Session has both times.
+	Ping time.Duration
+	// NoPong leaves it to the user to answer pings, with [Conn.Pong].
+	NoPong bool
+	// SkipUTF8 accepts text that is not UTF-8, against RFC 6455 §8.1.
+	SkipUTF8 bool
+
+	// Session is everything about time, queues, limits on connections, engines, TLS and sockets: see session.Options. Its MaxMessage
+	// is set from the one here. FirstTimeout is what the whole handshake may take.
+	Session session.Options
+
+	// Of servers only: which pages may connect, and how large a request may be. See wire.Options.
+	Origins        []string
+	CheckOrigin    func(*Request) bool
+	Accept         func(*Request, *Response) error
+	MaxHeaderBytes int
+	MaxHeaderLines int
+
+	// Of clients only.
+
+	// Proxy returns the proxy for a URL, whose scheme is http or https, or nil for none; http.ProxyFromEnvironment does it with a
+	// request, [ProxyFromEnvironment] with a URL. Proxies are of HTTP ("http", "https": CONNECT) or SOCKS5 ("socks5", "socks5h"). Nil: none.
+	Proxy func(*url.URL) (*url.URL, error)
+	// Jar has the cookies for the request, and takes those of the response. Nil: none.
+	Jar http.CookieJar
+	// Accepted, when not nil, sees the server's response to a handshake that was accepted. An error gives the connection up.
+	Accepted func(*ClientResponse) error
+}
+
+// endpoint is what the state machine needs of the options.
+func (o *Options) endpoint(h *Handler) *wire.Endpoint {
+	return wire.NewEndpoint(&wire.Options{
+		MaxMessage: o.MaxMessage, MaxFragments: o.MaxFragments, Compression: o.Compression, Subprotocols: o.Subprotocols,
+		Header: o.Header, NoPong: o.NoPong, SkipUTF8: o.SkipUTF8,
+		Origins: o.Origins, CheckOrigin: o.CheckOrigin, Accept: o.Accept, MaxHeaderBytes: o.MaxHeaderBytes, MaxHeaderLines: o.MaxHeaderLines,
+		Pieces: h.Pull, Control: h.Ping != nil || h.Pong != nil,
+	})
+}
+
+// defaultMaxMessage is that of package wire.
+const defaultMaxMessage = 64 << 10
+
+// session is what package session needs of the options.
+func (o *Options) session() *session.Options {
+	s := o.Session
+	switch limit := o.MaxMessage; {
+	case limit == 0:
+		s.MaxMessage = defaultMaxMessage
+	case limit < 0:
+		s.MaxMessage = -1
+	default:
+		s.MaxMessage = limit
+	}
+	if o.Compression != nil && s.MaxMessage > 0 { // a frame may be a little larger than its message
+		s.MaxMessage += s.MaxMessage / 8
+	}
+	if o.Ping > 0 {
+		s.TickInterval, s.IdleTimeout = o.Ping, 2*o.Ping
+	}
+	return &s
+}

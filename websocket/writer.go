@@ -1,0 +1,92 @@
+package websocket
+
+import (
+	"errors"
+	"io"
+
+	"github.com/sluice-push/sluice/websocket/wire"
+)
+
+// pieceBytes is what a writer keeps until it makes a frame of it, and the largest frame that it makes.
+const pieceBytes = 16 << 10
+
+// fragmented is a message that is written piece by piece. It belongs to one goroutine.
+type fragmented struct {
+	c    *Conn
+	f    *wire.Fragments
+	buf  []byte
+	last bool  // what is encoded now is the last frame
+	err  error // why it cannot go on
+}
+
+var errWriterClosed = errors.New("websocket: write to a message that was closed")
+
+// NextWriter begins a message, OpText or OpBinary, that is written piece by piece, so that it may be larger than memory, and sent before
+// its end is known. Its frames have at most 16 KiB. Until the writer is closed, which ends the message, other messages to this connection are
+// refused with [ErrWriterOpen]; so a writer must be closed. The writer belongs to one goroutine. Its errors are those of [Conn.Send]; after
+// one the connection should be closed.
+func (c *Conn) NextWriter(op Opcode) (io.WriteCloser, error) {
+	w := &fragmented{c: c, f: c.codec.Fragments(op)}
+	if err := c.codec.Sendable(); err != nil {
+		w.f.Release()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Write implements io.Writer.
+func (w *fragmented) Write(p []byte) (n int, err error) {
+	for len(p) > 0 && w.err == nil {
+		if len(w.buf) == pieceBytes {
+			w.flush(false)
+			continue
+		}
+		if w.buf == nil {
+			w.buf = make([]byte, 0, pieceBytes)
+		}
+		k := min(len(p), pieceBytes-len(w.buf))
+		w.buf = append(w.buf, p[:k]...)
+		n, p = n+k, p[k:]
+	}
+	return n, w.err
+}
+
+// Close ends the message. Closing again does nothing.
+func (w *fragmented) Close() error {
+	if w.err == nil {
+		w.flush(true)
+	}
+	if errors.Is(w.err, errWriterClosed) {
+		return nil
+	}
+	return w.err
+}
+
+// flush makes a frame of what is kept.
+func (w *fragmented) flush(last bool) {
+	w.last = last
+	w.err = w.c.s.Load().SendAs(w, w.buf)
+	w.buf = w.buf[:0]
+	switch {
+	case w.err != nil:
+		w.f.Release()
+	case last:
+		w.err = errWriterClosed
+	}
+}
+
+// AppendEncode implements session.Encoder: where frames of all messages are put in order, the first one claims the connection.
+func (w *fragmented) AppendEncode(dst, p []byte) ([]byte, error) {
+	c := w.c
+	if c.frag != nil && c.frag != w {
+		return dst, ErrWriterOpen
+	}
+	dst, err := w.f.Append(dst, p, w.last)
+	if err == nil {
+		c.frag = w
+		if w.last {
+			c.frag = nil
+		}
+	}
+	return dst, err
+}
