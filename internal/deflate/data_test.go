@@ -14,7 +14,8 @@ import (
 // tick returns a message as a feed of prices has it, about 178 bytes long.
 func tick(r *rand.Rand, id int) []byte {
 	return fmt.Appendf(nil, `{"stream":"btcusdt@trade","data":{"e":"trade","E":%d,"s":"BTCUSDT","t":%d,"p":"%d.%02d000000",`+
-		`"q":"0.%05d000","b":%d,"a":%d,"T":%d,"m":%v,"M":true}}`, int64(1723161253937)+int64(id)*17, int64(3721345678)+int64(id), 60000+r.IntN(300), r.IntN(100),
+		`"q":"0.%05d000","b":%d,"a":%d,"T":%d,"m":%v,"M":true}}`, int64(1723161253937)+int64(id)*17, int64(3721345678)+int64(id),
+		60000+r.IntN(300), r.IntN(100),
 		r.IntN(100000), int64(29112345678)+r.Int64N(4000), int64(29112345999)+r.Int64N(4000), int64(1723161253935)+int64(id)*17, r.IntN(2) == 0)
 }
 
@@ -123,19 +124,23 @@ func inflateWith(in, window []byte, limit int, end string) ([]byte, error) {
 	}
 }
 
-// squeeze compresses a message with compress/flate, as RFC 7692 has it.
+// squeeze compresses a message with compress/flate, as RFC 7692 has it. The window goes before it as a message of its own:
+// flate.NewWriterDict writes a dictionary of a few bytes again as part of a stored block.
 func squeeze(tb testing.TB, level int, msg, window []byte) []byte {
 	tb.Helper()
 	var b bytes.Buffer
-	w, err := flate.NewWriterDict(&b, level, window)
+	w, err := flate.NewWriter(&b, level)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if _, err = w.Write(msg); err != nil {
-		tb.Fatal(err)
-	}
-	if err = w.Flush(); err != nil {
-		tb.Fatal(err)
+	for _, p := range [][]byte{window, msg} {
+		b.Reset()
+		if _, err = w.Write(p); err != nil {
+			tb.Fatal(err)
+		}
+		if err = w.Flush(); err != nil {
+			tb.Fatal(err)
+		}
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\x00\x00\xff\xff"))
 }

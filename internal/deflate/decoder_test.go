@@ -15,14 +15,14 @@ import (
 func TestInflate(t *testing.T) {
 	var d deflate.Decoder
 	for kind, make := range kinds {
-		for _, level := range []int{-2, 0, 1, 6, 9} {
+		for _, level := range []int{-2, 0, 1, 9} {
 			t.Run(name(kind, "level", level), func(t *testing.T) {
 				r := newRand(uint64(level + 10))
 				w := deflate.NewWindow(15)
-				for _, n := range []int{0, 1, 2, 3, 100, 178, 1000, 20_000, 100_000, 300_000, 50} {
+				for _, n := range []int{0, 1, 2, 3, 178, 1000, 20_000, 70_000, 50} {
 					msg := make(r, n)
 					in := squeeze(t, level, msg, w.Bytes())
-					for _, room := range []int{0, 10, n, n + 1000} {
+					for _, room := range []int{0, n + 3} {
 						out, err := d.Append(append(bytes.Repeat([]byte{'x'}, room)[:0], "xyz"...), in, w.Bytes(), n)
 						if err != nil || string(out[:3]) != "xyz" || !bytes.Equal(out[3:], msg) {
 							t.Fatalf("%d bytes: %d, %v", n, len(out)-3, err)
@@ -107,7 +107,7 @@ func TestBroken(t *testing.T) {
 			for n := range len(in) {
 				checkBroken(t, &d, in[:n], window)
 			}
-			for range 300 {
+			for range 100 {
 				broken := bytes.Clone(in)
 				for range 1 + r.IntN(3) {
 					broken[r.IntN(len(broken))] ^= 1 << r.IntN(8)
@@ -174,11 +174,11 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// The tables of all codes fit into the decoder: of random ones, of those that are as deep as can be, and of the worst that are known.
+// The tables of random codes, flat ones and deep ones, fit into the decoder.
 func TestTableSizes(t *testing.T) {
 	r := newRand(12)
 	most := [2]int{}
-	for i := range 5000 {
+	for i := range 1000 {
 		isDist := i%2 == 1
 		n := [2]int{286, 30}[i%2]
 		lens := randomCode(r, 2+r.IntN(n-1))

@@ -3,14 +3,14 @@
 //
 // compress/flate works on streams, and for messages that has its price: its writer holds more than a megabyte, knows no window but the
 // largest, and has tables to clear for each message without context; its reader takes byte by byte from an interface. Here
-// messages are slices, a connection with context holds an [Encoder] of 10 to 160 KiB and a [Window] of at most 40 KiB, and a connection
+// messages are slices, a connection with context holds an [Encoder] of 8 to 160 KiB and a [Window] of at most 40 KiB, and a connection
 // without context nothing: encoders can be pooled (see [Encoder.Reset]), and a [Decoder] always can.
 //
 // # How it compresses
 //
 // Where the bytes at a place were before is found in a table by the hash of four bytes, and above level 3 in chains of places with the same
-// hash (match.go). What comes out are tokens, literals and matches, at most 16,384 a block. The sizes of the block in the fixed codes and in
-// codes of its own (huffman.go, header.go) are computed, and it is written the smallest way, or stored (encoder.go).
+// hash (match.go). What comes out are tokens, literals and matches, at most 16,384 a block. The sizes of the block in the fixed codes and
+// in codes of its own (huffman.go, header.go) are computed, and it is written the smallest way, or stored (encoder.go).
 //
 // # How it inflates
 //

@@ -194,12 +194,10 @@ const fewTokens = 48
 func (s *scratch) write(w *writer, raw []byte) {
 	tokens := s.all[:s.n]
 	stored := storedBits(w.used, len(raw))
-	fixed, dynamic := 0, 0
-	if len(tokens) < fewTokens {
-		fixed = fixedBits(tokens)
-		dynamic = fixed
-	} else {
-		fixed, dynamic = s.price(tokens)
+	fixed := fixedBits(tokens)
+	dynamic := fixed
+	if len(tokens) >= fewTokens {
+		dynamic = s.price(tokens)
 	}
 	w.room((min(fixed, dynamic, stored) + 7) / 8)
 	switch {
@@ -229,30 +227,22 @@ func fixedBits(tokens []token) int {
 	return int(n)
 }
 
-// price returns the sizes of a block with fixed codes and with its own codes, whose lengths it leaves behind, if they may be worth it.
-func (s *scratch) price(tokens []token) (fixed, dynamic int) {
+// price returns the size of a block with codes of its own, whose lengths it leaves behind.
+func (s *scratch) price(tokens []token) int {
 	s.count(tokens)
-	extra := 3
-	for i, n := range lengthExtra {
-		extra += int(n) * int(s.lit[endOfBlock+1+i])
-	}
-	for i, n := range distExtra {
-		extra += int(n) * int(s.dist[i])
-		fixed += fixedDistBits * int(s.dist[i])
-	}
-	for i, f := range s.lit {
-		fixed += int(f) * int(fixedLengths[i])
-	}
 	s.builder.lengths(s.litLens[:], s.lit[:], maxBits)
 	s.builder.lengths(s.distLens[:], s.dist[:], maxBits)
-	dynamic = s.head.build(&s.builder, s.litLens[:], s.distLens[:])
-	for i, f := range s.lit {
-		dynamic += int(f) * int(s.litLens[i])
+	size := 3 + s.head.build(&s.builder, s.litLens[:], s.distLens[:])
+	for i, f := range s.lit[:endOfBlock+1] {
+		size += int(f) * int(s.litLens[i])
 	}
-	for i, f := range s.dist {
-		dynamic += int(f) * int(s.distLens[i])
+	for i, n := range lengthExtra {
+		size += int(s.lit[endOfBlock+1+i]) * int(s.litLens[endOfBlock+1+i]+n)
 	}
-	return fixed + extra, dynamic + extra
+	for i, n := range distExtra {
+		size += int(s.dist[i]) * int(s.distLens[i]+n)
+	}
+	return size
 }
 
 // count counts the symbols of tokens.

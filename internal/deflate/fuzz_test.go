@@ -73,8 +73,11 @@ func TestReference(t *testing.T) {
 		in   string
 		want error
 	}{
-		{"\xf2\x48\xcd\xc9\xc9\x07\x00", nil}, {"\xf2\x48\xcd\xc9\xc9", errReference}, {"\xf3\x48\xcd\xc9\xc9\x07\x00", nil},
-		{"\x00\x05\x00\xfa\xffab", errReference}, {"\xf2\x48\xcd\xc9\xc9\x07\x00\x00", errReference},
+		{"\xf2\x48\xcd\xc9\xc9\x07\x00", nil},
+		{"\xf2\x48\xcd\xc9\xc9", errReference},
+		{"\xf3\x48\xcd\xc9\xc9\x07\x00", nil},
+		{"\x00\x05\x00\xfa\xffab", errReference},
+		{"\xf2\x48\xcd\xc9\xc9\x07\x00\x00", errReference},
 	} {
 		if out, err := inflate([]byte(c.in), nil, 5); !errors.Is(err, c.want) || err == nil && string(out) != "Hello" {
 			t.Errorf("% x: %q, %v", c.in, out, err)

@@ -96,7 +96,10 @@ func (h *header) write(w *writer) {
 	for _, symbol := range setOrder[:h.set] {
 		w.write(uint64(h.setLens[symbol]), 3)
 	}
-	assign(h.codes[:], h.setLens[:])
+	next := firstCodes(h.setLens[:])
+	for i, n := range h.setLens {
+		h.codes[i] = next.take(n)
+	}
 	for _, v := range h.all[:h.n] {
 		k := h.codes[v&31]
 		w.write(k.bits()|uint64(v>>5)<<k.len(), k.len()+uint(setExtra[v&31]))

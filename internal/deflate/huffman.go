@@ -98,39 +98,55 @@ var fixedCodes = func() *codes {
 	return c
 }()
 
-// assign makes the codes out of their lengths.
+// assign makes the codes out of their lengths, of which there may be more than are ever used.
 func (c *codes) assign(lit, dist []uint8) {
-	var all [litSymbols + 2]code
-	assign(all[:len(lit)], lit)
-	copy(c.literal[:], all[:])
-	lengths := all[len(c.literal):]
-	for i, symbol := range lengthSymbols {
-		k := lengths[symbol]
-		c.length[i] = code(uint32(i)-uint32(lengthBase[symbol]))<<k.len() + k + code(lengthExtra[symbol])<<24
+	next := firstCodes(lit)
+	for symbol, n := range lit[:len(c.literal)] {
+		c.literal[symbol] = next.take(n)
 	}
-	var dists [distSymbols + 2]code
-	assign(dists[:len(dist)], dist)
-	copy(c.dist[:], dists[:])
+	at := 0
+	for i, extra := range lengthExtra {
+		symbol := endOfBlock + 1 + i
+		end := len(c.length)
+		if i+1 < len(lengthBase) {
+			end = int(lengthBase[i+1])
+		}
+		if k := next.take(lit[symbol]); k != 0 {
+			for n := range end - at {
+				c.length[at+n] = code(n)<<k.len() + k + code(extra)<<24
+			}
+		}
+		at = end
+	}
+	next = firstCodes(dist)
+	for i := range c.dist {
+		c.dist[i] = next.take(dist[i])
+	}
 }
 
-// assign gives each symbol with a length its code (RFC 1951 §3.2.2).
-func assign(to []code, lens []uint8) {
-	var next [maxBits + 2]uint32
+// codeMaker holds the next code of each length.
+type codeMaker [maxBits + 2]uint32
+
+// firstCodes finds the first code of each length (RFC 1951 §3.2.2).
+func firstCodes(lens []uint8) (next codeMaker) {
 	for _, n := range lens {
-		next[n+1]++
+		next[n&maxBits+1]++
 	}
 	next[1] = 0 // those without a code
 	for n := 1; n < len(next); n++ {
 		next[n] = (next[n] + next[n-1]) << 1
 	}
-	for symbol, n := range lens {
-		if n > 0 {
-			to[symbol] = code(n)<<24 | code(bits.Reverse16(uint16(next[n]))>>(16-n))
-			next[n]++
-		} else {
-			to[symbol] = 0
-		}
+	return next
+}
+
+// take returns the next code of n bits, and nothing for none.
+func (m *codeMaker) take(n uint8) code {
+	if n == 0 {
+		return 0
 	}
+	v := m[n&maxBits]
+	m[n&maxBits]++
+	return code(n)<<24 | code(bits.Reverse16(uint16(v))>>((16-n)&15))
 }
 
 // builder finds the lengths of codes. It is working memory, without meaning between two calls.

@@ -20,12 +20,12 @@ var efforts = [MaxLevel + 1]effort{
 	1: {patience: 5},
 	2: {patience: 6, stride: 4},
 	3: {patience: 8, stride: 1},
-	4: {depth: 4, nice: 32, lazy: 8},
-	5: {depth: 8, nice: 48, lazy: 16},
-	6: {depth: 24, nice: 96, lazy: 32},
-	7: {depth: 48, nice: 128, lazy: 48},
-	8: {depth: 160, nice: maxMatch, lazy: 128},
-	9: {depth: 640, nice: maxMatch, lazy: maxMatch},
+	4: {depth: 8, nice: 32, lazy: 8},
+	5: {depth: 20, nice: 48, lazy: 16},
+	6: {depth: 80, nice: 128, lazy: 32},
+	7: {depth: 160, nice: 128, lazy: 64},
+	8: {depth: 640, nice: maxMatch, lazy: 128},
+	9: {depth: 4096, nice: maxMatch, lazy: maxMatch},
 }
 
 // hashed bytes: a match begins with as many. Shorter ones are not looked for; they hardly ever save a bit.
@@ -156,7 +156,7 @@ func (e *Encoder) longest(i int, before uint32, best int) (n, dist int) {
 		from := i - int(back)
 		// The byte that would make it longer tells most places apart.
 		if buf[from+best] == buf[i+best] && load32(buf, from) == first {
-			if k := matchLen(buf, from, i); k > best {
+			if k := matchLen(buf, from, i); k > best && worth(k, int(back), n, dist) {
 				best, n, dist = k, k, int(back)
 				if k >= nice {
 					break
@@ -171,6 +171,18 @@ func (e *Encoder) longest(i int, before uint32, best int) (n, dist int) {
 	}
 	return n, dist
 }
+
+// worth reports whether a match of n bytes is better than one of best bytes that is nearer, 0 for none. A byte is worth some four bits,
+// and a distance takes one bit more for each time it doubles.
+func worth(n, dist, best, bestDist int) bool {
+	if best == 0 {
+		return n > hashedBytes || dist <= maxFar
+	}
+	return 4*(n-best) > bits.Len32(uint32(dist))-bits.Len32(uint32(bestDist))
+}
+
+// maxFar is the furthest that a match of four bytes, the shortest, may be away to be worth more than its literals.
+const maxFar = 1 << 12
 
 // matchLen returns how many bytes from i on are the same as those from from on, which are before them. The first four are.
 func matchLen(buf []byte, from, i int) int {

@@ -58,8 +58,8 @@ func newSetEntries() (entries [setSymbols]entry) {
 }
 
 // The sizes of tables. A code that is longer than the bits of its table leads to a second one, and for all complete codes there are at
-// most as many entries as said here. Programs that count them are old; the numbers can be found by trying all ways to end a code: of a
-// first table of 2^b, and second tables that are each as large as their longest code needs.
+// most as many entries as said here: the numbers are those that zlib's program enough finds for 288 and 32 symbols of up to 15
+// bits and first tables of these sizes.
 const (
 	litBits     = 10
 	distBits    = 8

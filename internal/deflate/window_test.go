@@ -14,7 +14,7 @@ func TestWindow(t *testing.T) {
 		r := newRand(uint64(bits))
 		w := deflate.NewWindow(bits)
 		var all []byte
-		for i := range 500 {
+		for i := range 200 {
 			p := random(r, r.IntN(kept/8))
 			if i%100 == 99 {
 				p = random(r, kept-1+r.IntN(3))
