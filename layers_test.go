@@ -24,7 +24,8 @@ var layers = map[string]layer{
 	".": {},
 
 	// Small helpers without opinion.
-	"internal/...": {ours: []string{"internal/..."}},
+	"internal/...":    {ours: []string{"internal/..."}},
+	"internal/wsdial": {},
 
 	// The library: leaves first. It uses the standard library only.
 	"timingwheel":    {},

@@ -96,10 +96,11 @@ func findEnd(in []byte, seen int) (end int, err error) {
 // checkConnect reads a whole head. Every status 2xx opens the tunnel, and what the fields then say about a body is to be ignored.
 func checkConnect(head string) error {
 	line, fields, _ := strings.Cut(head, "\r\n")
-	_, rest, _ := strings.Cut(line, " ")
+	version, rest, _ := strings.Cut(line, " ")
 	code, _, _ := strings.Cut(rest, " ")
-	status, err := strconv.Atoi(code)
-	if err != nil || len(code) != 3 || status < 100 || status > 599 {
+	minor, err := strconv.Atoi(strings.TrimPrefix(version, "HTTP/1.")) // findEnd has seen the prefix
+	status, bad := strconv.Atoi(code)
+	if errors.Join(err, bad) != nil || minor < 0 || len(version) != len("HTTP/1.1") || len(code) != len("200") || status < 100 || status > 599 {
 		return fmt.Errorf("malformed answer: status line %.64q", line)
 	}
 	header, err := textproto.NewReader(bufio.NewReader(strings.NewReader(fields))).ReadMIMEHeader()

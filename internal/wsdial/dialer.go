@@ -30,8 +30,8 @@ type Dialer struct {
 	// ProxyTLS is for proxies of https, in the same way.
 	ProxyTLS *tls.Config
 
-	// Proxy chooses the proxy for a URL, nil for none. http.ProxyFromEnvironment fits: the scheme of the URL that is handed over is
-	// http for ws, and https for wss. Nil: there is no proxy.
+	// Proxy chooses the proxy for a URL, nil for none. The scheme of the URL that is handed over is http for ws, and https for wss, which
+	// is what http.ProxyFromEnvironment, given a request with that URL, knows. Nil: there is no proxy.
 	//
 	// The proxy's scheme is http or https, for HTTP proxies, which are asked by CONNECT for both ws and wss; or socks5 or socks5h, both of
 	// which leave it to the proxy to look up the server's name. A user in its URL is sent to the proxy, for HTTP as Basic

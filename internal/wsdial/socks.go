@@ -127,7 +127,7 @@ func socksReply(r io.Reader) error {
 		return errors.New("malformed reply: the reserved byte is set")
 	}
 	var bound [maxSocksString + 2]byte // the proxy's own address and port, of no use here
-	size := 0
+	var size int
 	switch reply[3] {
 	case addressIPv4:
 		size = 4

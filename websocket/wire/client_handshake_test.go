@@ -124,8 +124,10 @@ func TestClientRequest(t *testing.T) {
 		{"empty port", "ws://h:/", nil, lines("GET / HTTP/1.1", "Host: h")},
 		{"IPv6", "ws://[::1]:8000/", nil, lines("GET / HTTP/1.1", "Host: [::1]:8000")},
 		{"IPv6 with a zone", "ws://[fe80::1%25eth0]/", nil, lines("GET / HTTP/1.1", "Host: [fe80::1]")},
-		{"user", "ws://Aladdin:open%20sesame@h/", nil,
-			lines("GET / HTTP/1.1", "Host: h", "Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==")}, // RFC 7617 §2
+		{
+			"user", "ws://Aladdin:open%20sesame@h/", nil,
+			lines("GET / HTTP/1.1", "Host: h", "Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
+		}, // RFC 7617 §2
 		{"empty user", "ws://@h/", nil, lines("GET / HTTP/1.1", "Host: h")},
 		{"everything", "ws://h/", &wire.ClientOptions{
 			Subprotocols: []string{"b", "a"}, Extensions: "x; y=1", Origin: "https://h",
@@ -369,8 +371,12 @@ func TestClientRefuses(t *testing.T) {
 // TestClientOtherStatus: the caller sees what the server answered instead.
 func TestClientOtherStatus(t *testing.T) {
 	for _, tt := range []struct{ line, want string }{
-		{"HTTP/1.1 200 OK", "no WebSocket"}, {"HTTP/1.1 302 Found", "redirects"}, {"HTTP/1.1 401 Unauthorized", "credentials"},
-		{"HTTP/1.0 404 nope", "Not Found"}, {"HTTP/1.1 599 ", "unknown"}, {"HTTP/1.1 426 x", "Upgrade Required"},
+		{"HTTP/1.1 200 OK", "no WebSocket"},
+		{"HTTP/1.1 302 Found", "redirects"},
+		{"HTTP/1.1 401 Unauthorized", "credentials"},
+		{"HTTP/1.0 404 nope", "Not Found"},
+		{"HTTP/1.1 599 ", "unknown"},
+		{"HTTP/1.1 426 x", "Upgrade Required"},
 		{"HTTP/1.1 103 x\r\n\r\nHTTP/1.1 503 x", "Service Unavailable"},
 	} {
 		stream := tt.line + "\r\nLocation: /there\r\nContent-Length: 1500\r\n\r\n"
