@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net"
@@ -30,7 +31,7 @@ func NewClient(h *Handler, o *Options) *Client {
 	e := newEngine(h, o)
 	c := &Client{engine: e}
 	s := e.o.session()
-	c.dialer = wsdial.Dialer{TLS: s.TLS, Proxy: e.o.Proxy}
+	c.dialer = wsdial.Dialer{TLS: s.TLS, Proxy: e.o.Proxy, ProxyTLS: e.o.ProxyTLS, Dial: e.o.DialContext}
 	c.sessions = session.NewClient(nil, nil, s)
 	return c
 }
@@ -61,6 +62,13 @@ func Dial(ctx context.Context, address string, o *Options) (*Conn, error) {
 func (c *Client) Dial(ctx context.Context, address string) (*Conn, error) {
 	u, err := url.Parse(address)
 	if err != nil {
+		if bad, ok := errors.AsType[*url.Error](err); ok {
+			err = bad.Err // without the URL, which may have a password in it
+		}
+		return nil, fmt.Errorf("websocket: dial: the URL cannot be read: %w", err)
+	}
+	h, err := c.request(u)
+	if err != nil {
 		return nil, fmt.Errorf("websocket: dial: %w", err)
 	}
 	limit := c.o.Session.HandshakeTimeout
@@ -74,25 +82,28 @@ func (c *Client) Dial(ctx context.Context, address string) (*Conn, error) {
 	}
 	conn, err := c.dialer.Connect(ctx, u)
 	if err != nil {
-		return nil, fmt.Errorf("websocket: dial: %w", err)
+		return nil, err
 	}
-	return c.handshake(ctx, u, conn)
+	return c.handshake(ctx, u, conn, h)
+}
+
+// request prepares the handshake.
+func (c *Client) request(u *url.URL) (*wire.ClientHandshake, error) {
+	header := c.o.Header.Clone()
+	if c.o.Jar != nil {
+		header = withCookies(header, c.o.Jar.Cookies(httpURL(u)))
+	}
+	return wire.NewClientHandshake(u, &wire.ClientOptions{
+		Subprotocols: c.o.Subprotocols, Header: header, Extensions: c.e.Offer(),
+		MaxHeaderBytes: c.o.MaxHeaderBytes, MaxHeaderLines: c.o.MaxHeaderLines,
+	})
 }
 
 // defaultHandshake is that of package session.
 const defaultHandshake = 10 * time.Second
 
 // handshake makes a WebSocket connection of one that was made.
-func (c *Client) handshake(ctx context.Context, u *url.URL, conn net.Conn) (*Conn, error) {
-	header := c.o.Header.Clone()
-	if c.o.Jar != nil {
-		header = withCookies(header, c.o.Jar.Cookies(httpURL(u)))
-	}
-	h, err := wire.NewClientHandshake(u, &wire.ClientOptions{Subprotocols: c.o.Subprotocols, Header: header, Extensions: c.e.Offer()})
-	if err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
+func (c *Client) handshake(ctx context.Context, u *url.URL, conn net.Conn, h *wire.ClientHandshake) (*Conn, error) {
 	unread, err := shake(ctx, conn, h)
 	if err == nil {
 		err = c.checked(u, h.Response())

@@ -20,8 +20,8 @@
 // only, which is not read meanwhile, so that the peer feels it. What a handler is given is borrowed until it returns.
 //
 // Asking: with Handler.Pull, and on connections of [Dial], messages wait until somebody asks for them, with [Conn.Receive], [Conn.Messages],
-// or [Conn.NextReader] for those that are larger than memory. Somebody has to ask: only who reads learns that the peer has left. Pings are
-// answered only while somebody does.
+// or [Conn.NextReader] for those that are larger than memory. Somebody has to ask: before the first time nothing is
+// read, and then no more than a message that nobody wants, so that pings are not answered either, and nobody learns that the peer has left.
 //
 // Everything else is the same for both, and for servers and clients.
 //

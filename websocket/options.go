@@ -1,6 +1,9 @@
 package websocket
 
 import (
+	"context"
+	"crypto/tls"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -38,18 +41,24 @@ type Options struct {
 	// is set from the one here. FirstTimeout is what the whole handshake may take.
 	Session session.Options
 
-	// Of servers only: which pages may connect, and how large a request may be. See wire.Options.
-	Origins        []string
-	CheckOrigin    func(*Request) bool
-	Accept         func(*Request, *Response) error
+	// MaxHeaderBytes and MaxHeaderLines bound the peer's part of the handshake. Zero: 8 KiB and 100. Negative: no limit.
 	MaxHeaderBytes int
 	MaxHeaderLines int
+
+	// Of servers only: which pages may connect. See wire.Options.
+	Origins     []string
+	CheckOrigin func(*Request) bool
+	Accept      func(*Request, *Response) error
 
 	// Of clients only.
 
 	// Proxy returns the proxy for a URL, whose scheme is http or https, or nil for none; http.ProxyFromEnvironment does it with a
 	// request, [ProxyFromEnvironment] with a URL. Proxies are of HTTP ("http", "https": CONNECT) or SOCKS5 ("socks5", "socks5h"). Nil: none.
 	Proxy func(*url.URL) (*url.URL, error)
+	// ProxyTLS is for proxies of https. Nil: the defaults of crypto/tls.
+	ProxyTLS *tls.Config
+	// DialContext makes the connection to the proxy or, without one, to the server. Nil: that of a net.Dialer.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 	// Jar has the cookies for the request, and takes those of the response. Nil: none.
 	Jar http.CookieJar
 	// Accepted, when not nil, sees the server's response to a handshake that was accepted. An error gives the connection up.

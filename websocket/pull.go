@@ -223,7 +223,7 @@ func (r *reader) Read(b []byte) (int, error) {
 		}
 		if err := r.c.next(r.ctx, p); err != nil {
 			if errors.Is(err, io.EOF) {
-				err = fmt.Errorf("%w: %v", io.ErrUnexpectedEOF, err)
+				err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
 			}
 			return 0, err
 		}

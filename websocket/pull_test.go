@@ -1,0 +1,229 @@
+package websocket_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/sluice-push/sluice/session"
+	"github.com/sluice-push/sluice/websocket"
+)
+
+// A context that ends takes no message away, be it between messages or within one.
+func TestInterrupted(t *testing.T) {
+	for name, compression := range compressions {
+		conns := make(chan *websocket.Conn, 1)
+		_, url := serve(t, &websocket.Handler{Open: func(c *websocket.Conn, _ *websocket.Request) error {
+			conns <- c
+			return nil
+		}}, &websocket.Options{Compression: compression})
+		c := dial(t, url, &websocket.Options{MaxMessage: 1 << 20, Compression: compression})
+		server := get(t, conns)
+
+		w, err := server.NextWriter(websocket.OpText)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(text(50_000)); err != nil { // some frames, and not the last
+			t.Fatal(err)
+		}
+		for range 3 {
+			ctx, cancel := context.WithCancel(context.Background())
+			received := make(chan error, 1)
+			go func() {
+				_, err := c.Receive(ctx)
+				received <- err
+			}()
+			cancel()
+			if err := get(t, received); !errors.Is(err, context.Canceled) {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if err := errors.Join(w.Close(), server.SendText("next"), server.SendText("last")); err != nil {
+			t.Fatal(err)
+		}
+		if m := receive(t, c); !bytes.Equal(m.Data, text(50_000)) {
+			t.Errorf("%s: got %d bytes", name, len(m.Data))
+		}
+		for m, err := range c.Messages(within(t)) {
+			if err != nil || string(m.Data) != "next" {
+				t.Errorf("%s: got %q, %v", name, m.Data, err)
+			}
+			break
+		}
+		if m := receive(t, c); string(m.Data) != "last" {
+			t.Errorf("%s: got %q", name, m.Data)
+		}
+	}
+}
+
+// A stream that was begun by a Receive that was interrupted is whole; what is not read of one is passed over.
+func TestPassedOver(t *testing.T) {
+	for name, compression := range compressions {
+		_, url := serve(t, echo, &websocket.Options{MaxMessage: 1 << 20, Compression: compression})
+		c := dial(t, url, &websocket.Options{MaxMessage: 1 << 20, Compression: compression})
+		for _, n := range []int{100_000, 200, 90_000, 7} {
+			if err := c.Send(websocket.OpText, text(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, r, err := c.NextReader(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		part := make([]byte, 1000)
+		if _, err := io.ReadFull(r, part); err != nil || !bytes.Equal(part, text(1000)) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if m := receive(t, c); len(m.Data) != 200 {
+			t.Errorf("%s: got %d bytes, want 200", name, len(m.Data))
+		}
+		if _, _, err := c.NextReader(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		_, last, err := c.NextReader(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all, err := io.ReadAll(last); err != nil || !bytes.Equal(all, text(7)) {
+			t.Errorf("%s: got %d bytes, %v", name, len(all), err)
+		}
+		if n, err := r.Read(part); n != 0 || !errors.Is(err, io.EOF) {
+			t.Errorf("%s: a reader that was passed over gives %d bytes, %v", name, n, err)
+		}
+	}
+}
+
+// A message that is cut off by the end is an error, not an end.
+func TestCutOff(t *testing.T) {
+	_, url := serve(t, &websocket.Handler{Open: func(c *websocket.Conn, _ *websocket.Request) error {
+		w, err := c.NextWriter(websocket.OpBinary)
+		if err == nil {
+			_, err = w.Write(noise(20_000))
+		}
+		return errors.Join(err, c.Close(4000, ""))
+	}}, nil)
+	c := dial(t, url, nil)
+	_, r, err := c.NextReader(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(r); !errors.Is(err, io.ErrUnexpectedEOF) || websocket.CodeOf(err) != 4000 {
+		t.Errorf("got %v", err)
+	}
+}
+
+// One at a time may ask, and a corrupt message that is read as a stream ends the connection.
+func TestAsking(t *testing.T) {
+	_, url := serve(t, &websocket.Handler{Message: func(c *websocket.Conn, _ websocket.Message) {
+		_ = c.Session().Write([]byte{0xc1, 0x01, 0xff})
+	}}, &websocket.Options{Compression: &websocket.Compression{}})
+	c := dial(t, url, &websocket.Options{Compression: &websocket.Compression{}})
+	ctx, cancel := context.WithCancel(context.Background())
+	asking := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, _, err := c.NextReader(ctx)
+			asking <- err
+		}()
+	}
+	if err := get(t, asking); !errors.Is(err, session.ErrReceiving) { // the other one waits
+		t.Errorf("who asks while another does is told %v", err)
+	}
+	cancel()
+	if err := get(t, asking); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := c.SendText("go"); err != nil {
+		t.Fatal(err)
+	}
+	_, r, err := c.NextReader(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(r); websocket.CodeOf(err) != websocket.CloseInvalidPayload {
+		t.Errorf("a corrupt stream is %v", err)
+	}
+	if err := c.SendText("more"); !errors.Is(err, websocket.ErrClosed) {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+// Connections over TLS, with cookies, and through a proxy.
+func TestDial(t *testing.T) {
+	srv := websocket.NewServer(echo, &websocket.Options{Accept: func(r *websocket.Request, res *websocket.Response) error {
+		if strings.Contains(r.Header.Get("Cookie"), "known=yes") {
+			res.Subprotocol = "known"
+		}
+		res.Header.Set("Set-Cookie", "known=yes")
+		return nil
+	}})
+	front := httptest.NewTLSServer(srv)
+	defer srv.Close()
+	defer front.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(front.Certificate())
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxied := 0
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		proxied++
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	defer proxy.Close()
+	o := &websocket.Options{Jar: jar, Subprotocols: []string{"known"}, Session: session.Options{TLS: &tls.Config{RootCAs: roots}}}
+	address := "wss" + strings.TrimPrefix(front.URL, "https")
+	for _, want := range []string{"", "known"} {
+		c := dial(t, address, o)
+		if err := c.SendContext(within(t), websocket.OpBinary, noise(100_000)); err == nil {
+			_, err = c.Receive(within(t))
+			if websocket.CodeOf(err) != websocket.CloseTooBig {
+				t.Error(err)
+			}
+		}
+		if c.Subprotocol() != want {
+			t.Errorf("subprotocol %q, want %q", c.Subprotocol(), want)
+		}
+	}
+	o.Proxy = func(u *url.URL) (*url.URL, error) {
+		if u.Scheme != "https" {
+			t.Errorf("asked for a proxy for %v", u)
+		}
+		return url.Parse(proxy.URL)
+	}
+	if _, err := websocket.Dial(within(t), address, o); err == nil || !strings.Contains(err.Error(), "502") || proxied != 1 {
+		t.Errorf("through a proxy that refuses: %v", err)
+	}
+}
+
+// A send that waits for a peer that does not read ends with its context, and so does the connection.
+func TestSendContext(t *testing.T) {
+	_, address := serve(t, &websocket.Handler{Pull: true}, nil) // nobody asks
+	c := dial(t, address, nil)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	why := errors.New("tired of waiting")
+	sent := make(chan error, 1)
+	go func() {
+		for {
+			if err := c.SendContext(ctx, websocket.OpBinary, noise(50_000)); err != nil {
+				sent <- err
+				return
+			}
+		}
+	}()
+	cancel(why)
+	if err := get(t, sent); !errors.Is(err, why) && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
