@@ -82,18 +82,24 @@ func (srv *Server) acceptAll(accept func() error) error {
 		case !temporary(err):
 			return fmt.Errorf("session: accept: %w", err)
 		default:
-			srv.o.Logger.Warn("session: accepting failed, will try again", "error", err, "pause", pause)
-			if f := srv.observer.AcceptFailed; f != nil {
-				f(err)
-			}
-			timer := time.NewTimer(pause)
-			select {
-			case <-timer.C:
-			case <-srv.closing:
-				timer.Stop()
-			}
+			srv.pause("session: accepting failed, will try again", err, pause, nil)
 			pause = min(2*pause, acceptPauseMax)
 		}
+	}
+}
+
+// pause tells of an error that may pass, and waits so long, or until something comes from bell.
+func (srv *Server) pause(what string, err error, pause time.Duration, bell <-chan struct{}) {
+	srv.o.Logger.Warn(what, "error", err, "pause", pause)
+	if f := srv.observer.AcceptFailed; f != nil {
+		f(err)
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-bell:
+	case <-srv.closing:
 	}
 }
 
@@ -116,8 +122,8 @@ func (srv *Server) arrive(conn net.Conn, set bool) {
 	if !set {
 		setTCP(conn, &srv.o.Options)
 	}
-	p := proxiedUnder(conn)
-	if p == nil {
+	p, ok := under[proxied](conn)
+	if !ok {
 		_ = srv.run(newSession(srv, nil), conn)
 		return
 	}
@@ -141,21 +147,6 @@ type proxied interface {
 	Plain() (conn net.Conn, unread []byte, ok bool)
 }
 
-// proxiedUnder returns conn, or what is under its TLS, if it is proxied; otherwise nil.
-func proxiedUnder(conn net.Conn) proxied {
-	for range 4 {
-		if p, ok := conn.(proxied); ok {
-			return p
-		}
-		under, ok := conn.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		conn = under.NetConn()
-	}
-	return nil
-}
-
 // greetProxied waits for the header of p, which is conn or under it, and makes a session of conn.
 func (srv *Server) greetProxied(conn net.Conn, p proxied) {
 	ctx := context.Background()
@@ -171,7 +162,7 @@ func (srv *Server) greetProxied(conn net.Conn, p proxied) {
 	}
 	s := newSession(srv, nil)
 	s.proxy = p.Header()
-	if under, unread, ok := p.Plain(); ok && conn == net.Conn(p) && len(unread) == 0 && srv.sit(s, under) {
+	if plain, unread, ok := p.Plain(); ok && conn == net.Conn(p) && len(unread) == 0 && srv.sit(s, plain) {
 		srv.loops.name(s, p.LocalAddr(), p.RemoteAddr())
 		_ = srv.begin(s)
 		return

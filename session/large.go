@@ -78,13 +78,7 @@ func (s *Session) writeLarge(l *buffer.Large) error {
 	} else {
 		s.queueLocked().Add(f)
 	}
-	switch {
-	case s.pen != penFree || s.q == nil || s.q.Len() == 0:
-	case s.c.direct():
-		s.settleLocked(true)
-	default:
-		s.startDrainLocked()
-	}
+	s.queuedLocked()
 	select {
 	case err := <-l.Done():
 		s.mu.Unlock()

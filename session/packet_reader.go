@@ -365,30 +365,14 @@ func (r *packetReader) read() {
 		k.abortAll(fmt.Errorf("session: read: %w", err))
 	case nobodyListens(err), errors.As(err, new(*transport.PacketError)): // of a datagram that was sent before
 	case !errors.Is(err, net.ErrClosed) && temporary(err):
-		r.pauseAfter(err)
+		r.pause = min(max(2*r.pause, acceptPause), acceptPauseMax)
+		k.srv.pause("session: reading datagrams failed, will try again", err, r.pause, k.bell)
 	default:
 		err = fmt.Errorf("session: read: %w", err)
 		k.mu.Lock()
 		k.broken = err
 		k.mu.Unlock()
 		k.abortAll(err)
-	}
-}
-
-// pauseAfter waits a while after an error of reading that may pass.
-func (r *packetReader) pauseAfter(err error) {
-	k := r.k
-	r.pause = min(max(2*r.pause, acceptPause), acceptPauseMax)
-	k.srv.o.Logger.Warn("session: reading datagrams failed, will try again", "error", err, "pause", r.pause)
-	if f := k.srv.observer.AcceptFailed; f != nil {
-		f(err)
-	}
-	timer := time.NewTimer(r.pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-k.bell:
-	case <-k.srv.closing:
 	}
 }
 

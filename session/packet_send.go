@@ -175,7 +175,12 @@ func (p *packetPeer) waitLocked(frame []byte) error {
 		s.wasTakenOver()
 		p.k.out.pour()
 	}
-	err := <-h.result
+	return p.waited(<-h.result, limit)
+}
+
+// waited is the end of a wait for room, which was bounded by limit.
+func (p *packetPeer) waited(err error, limit time.Duration) error {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.sending--
@@ -215,20 +220,10 @@ func (p *packetPeer) sendAndWaitLocked(frame []byte, o *settings) error {
 		}
 	}
 	p.k.out.hangUp(c)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p.sending--
-	switch {
-	case err == nil:
+	if err == nil {
 		p.sent(len(frame))
-		return nil
-	case errors.Is(err, ErrClosed):
-		return s.errLocked()
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		s.droppedLocked(1)
-		return fmt.Errorf("%w: no room for a datagram for %v", ErrTimeout, o.WriteTimeout)
 	}
-	return packetError(err)
+	return p.waited(err, o.WriteTimeout)
 }
 
 // tryWrite is TryWrite.

@@ -5,14 +5,7 @@ import "net"
 // setTCP applies the options to the TCP connection under conn, if there is one. What the system refuses is not worth losing a
 // client for.
 func setTCP(conn net.Conn, o *Options) {
-	for range 4 { // a TLS connection, or another wrapper, says what is under it
-		under, ok := conn.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		conn = under.NetConn()
-	}
-	tcp, ok := conn.(*net.TCPConn)
+	tcp, ok := under[*net.TCPConn](conn)
 	if !ok {
 		return
 	}
@@ -28,4 +21,19 @@ func setTCP(conn net.Conn, o *Options) {
 	if o.NotSentLowat > 0 {
 		_ = setNotSentLowat(tcp, o.NotSentLowat)
 	}
+}
+
+// under returns conn, or what is under it, as a T: a TLS connection, or another wrapper, says what that is.
+func under[T any](conn net.Conn) (t T, ok bool) {
+	for range 5 {
+		if t, ok = conn.(T); ok {
+			break
+		}
+		wrapper, wraps := conn.(interface{ NetConn() net.Conn })
+		if !wraps {
+			break
+		}
+		conn = wrapper.NetConn()
+	}
+	return t, ok
 }
