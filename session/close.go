@@ -12,12 +12,13 @@ import (
 // How a session ends. The first cause counts: it is put into info, under mu, by whoever comes first, and everything later leaves
 // it alone.
 //
-//	open ----> ending ----> closed        End, the peer's end, an error of the codec, a refusal by Open
+//	open ----> ending ----> closed        End, EndWait, the peer's end, an error of the codec, a refusal by Open
 //	     \----------------> closed        Close, Abort, time-outs, panics, errors of the connection
 //
 // Ending: what waits is still written, then (writtenOutLocked) the connection is half-closed and the peer has Linger to end its side;
-// what it says meanwhile is decoded, because it may be the end of a closing handshake, but not handled. Closed: the socket is shut
-// down, which wakes all who wait for it.
+// what it says meanwhile is decoded, because it may be the end of a closing handshake, but not handled. After EndWait that end is awaited
+// first (byeLocked); then the connection is half-closed, and nothing is decoded any more. Closed: the socket is shut down, which wakes all
+// who wait for it.
 //
 // Whoever has the turn concludes it, when nobody else is at work for the session: no helper (a goroutine that drains, notifies or
 // aborts) and no one in the middle of a write. It calls Close of the handler, and leaves the server.
@@ -45,12 +46,30 @@ func (s *Session) fail(by By, err error) {
 	s.mu.Unlock()
 }
 
-// endLocked begins to end an open session: last is the last thing to be written.
-func (s *Session) endLocked(info *CloseInfo, last []byte, linger bool) {
+// manner is what a gentle end does when all is written. Without Options.Linger it quits, and so it does over datagrams.
+type manner uint8
+
+const (
+	quits   manner = iota // it closes the connection
+	lingers               // it half-closes it, and waits for the peer to end
+	awaits                // it waits for the peer's goodbye, and lingers
+)
+
+// end begins to end an open session: last is the last thing to be written.
+func (s *Session) end(info *CloseInfo, last []byte, m manner) {
+	s.mu.Lock()
+	s.endLocked(info, last, m)
+	s.mu.Unlock()
+}
+
+func (s *Session) endLocked(info *CloseInfo, last []byte, m manner) {
 	if s.phase.Load() != phaseOpen {
 		return
 	}
-	s.info, s.linger = info, linger
+	if s.o.Linger == 0 || s.packet != nil {
+		m = quits
+	}
+	s.info, s.linger, s.awaits = info, m != quits, m == awaits
 	s.leaveOpenLocked()
 	s.phase.Store(phaseEnding)
 	s.endBy = 0
@@ -77,11 +96,12 @@ func (s *Session) endLocked(info *CloseInfo, last []byte, linger bool) {
 // writtenOutLocked goes on with an ending session when all is written.
 func (s *Session) writtenOutLocked() {
 	s.c.changedLocked()
-	if s.linger && !s.half {
+	ok := s.awaits
+	if s.linger && !s.half && !s.awaits {
 		s.half = true
 		s.pen = penWriting // nobody else may come here, or write, while mu is not held
 		s.mu.Unlock()
-		ok := s.c.closeWrite()
+		ok = s.c.closeWrite()
 		s.mu.Lock()
 		s.pen = penFree
 		s.c.changedLocked()
@@ -90,13 +110,23 @@ func (s *Session) writtenOutLocked() {
 			s.startDrainLocked()
 			return
 		}
-		if ok && s.phase.Load() == phaseEnding && s.linger {
-			s.endBy = s.srv.clock() + int64(s.o.Linger)
-			s.armLocked()
-			return
-		}
+	}
+	if ok && s.phase.Load() == phaseEnding && s.linger {
+		s.endBy = sooner(s.endBy, s.srv.clock()+int64(s.o.Linger))
+		s.armLocked()
+		return
 	}
 	s.failLocked(ByLocal, ErrClosed)
+}
+
+// byeLocked is called when the peer of an ending session has said goodbye, and reports whether that was awaited.
+func (s *Session) byeLocked() bool {
+	awaited := s.awaits
+	s.awaits = false
+	if awaited && s.pen == penFree && !s.unreportedLocked() && s.phase.Load() == phaseEnding {
+		s.writtenOutLocked()
+	}
+	return awaited
 }
 
 // quitLocked is called when nothing will be read any more: the session is over as soon as all is written. It reports whether

@@ -26,7 +26,8 @@
 //
 // A session ends in one of two ways. At once: [Session.Close], [Session.Abort], a time-out, a panic, an error of the connection; what
 // is not written is dropped, and counted in [CloseInfo]. Or gently: [Session.End], the peer's end, an error of the codec; what
-// waits, and a last frame, is written first, then the connection is half-closed, and the peer has Options.Linger to end as well.
+// waits, and a last frame, is written first, then the connection is half-closed, and the peer has Options.Linger to end as well. Where a
+// peer answers a goodbye, as in WebSocket, [Session.EndWait] half-closes only when it has.
 // A peer that half-closes its side has left: it still gets what was sent to it so far, and nothing more can be sent.
 //
 // # Handlers
@@ -50,9 +51,9 @@
 // # Writing
 //
 // [Session.Send] encodes a message and writes it, [Session.SendAs] with another encoder than the codec, [Session.Write] a frame that is
-// already encoded, [Session.WriteShared] one that nobody changes any more. Any goroutine may call them; the order of the bytes is the order of the calls. The caller writes from its
-// own stack when nobody else is writing, without blocking; otherwise the frame is queued for who is. There is no goroutine that
-// writes, unless a connection has no room: then one waits for room, and ends when the queue is empty.
+// already encoded, [Session.WriteShared] one that nobody changes any more. Any goroutine may call them; the order of the bytes is the order
+// of the calls. The caller writes from its own stack when nobody else is writing, without blocking; otherwise the frame is queued for who
+// is. There is no goroutine that writes, unless a connection has no room: then one waits for room, and ends when the queue is empty.
 //
 // The queue is bounded, in bytes, frames and age; [Policy] says what happens when it is full. The default is to wait: a handler that
 // sends more than its peer reads stops reading itself, and gives up after Options.WriteTimeout.

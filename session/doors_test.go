@@ -36,3 +36,10 @@ func Dialing(c *Client) int { return Arriving(c.srv) }
 
 // ClientClosed reports whether the client of s is closed.
 func ClientClosed(s *Session) bool { return s.srv.isClosed() }
+
+// HalfClosed reports whether an ending session has told its peer that nothing more comes.
+func HalfClosed(s *Session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.half
+}

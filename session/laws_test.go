@@ -229,7 +229,7 @@ func (tr *trial) actOnce(b *books, rnd *rand.Rand) bool {
 		return false
 	case what == 2:
 		first, p := b.frames(1, size, true)
-		b.ends(cause, func() { s.End(p[0], cause) })
+		b.ends(cause, func() { choose(rnd, s.End, s.EndWait)(p[0], cause) })
 		b.judge(first, 1, accepted)
 		return false
 	case what == 3:

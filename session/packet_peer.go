@@ -251,9 +251,7 @@ func (p *packetPeer) receive(b *buffer.Buffer, n int) {
 	switch {
 	case s.phase.Load() != phaseOpen:
 	case errors.Is(err, io.EOF):
-		s.mu.Lock()
-		s.endLocked(&CloseInfo{By: ByPeer, Err: decodeFailed(err)}, nil, false)
-		s.mu.Unlock()
+		s.end(&CloseInfo{By: ByPeer, Err: decodeFailed(err)}, nil, quits)
 	case errors.Is(err, ErrNoCodec):
 		s.fail(ByError, decodeFailed(err))
 	case err != nil:

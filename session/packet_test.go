@@ -384,6 +384,8 @@ func TestPacketEnd(t *testing.T) {
 					if err := s.Send(msg); !errors.Is(err, session.ErrClosed) || !errors.Is(err, errOurs) {
 						t.Errorf("sent after End: %v", err)
 					}
+				case "goodbye":
+					s.EndWait([]byte("last\n"), errOurs)
 				case "abort":
 					s.Abort(errOurs)
 				case "close":
@@ -394,11 +396,13 @@ func TestPacketEnd(t *testing.T) {
 			Drain: func(s *session.Session) { s.End([]byte("bye\n"), errOurs) },
 			Close: func(_ *session.Session, info *session.CloseInfo) { closed <- info },
 		}, nil)
-		for _, how := range []string{"end", "abort", "close"} {
+		for _, how := range []string{"end", "goodbye", "abort", "close"} {
 			conn := f.dial(t)
 			write(t, conn, how+"\nwait\n")
 			if how == "end" {
 				expectPacket(t, conn, "first\n")
+			}
+			if how == "end" || how == "goodbye" {
 				expectPacket(t, conn, "last\n")
 			}
 			if info := receive(t, closed); info.By != session.ByLocal || how != "close" && !errors.Is(info.Err, errOurs) {
@@ -407,7 +411,7 @@ func TestPacketEnd(t *testing.T) {
 		}
 		conn := f.dial(t)
 		write(t, conn, "wait\n")
-		await(t, func() bool { return f.srv.Stats().Messages >= 4 })
+		await(t, func() bool { return f.srv.Stats().Messages >= 5 })
 		if err := f.srv.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}

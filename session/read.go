@@ -109,9 +109,7 @@ func (s *Session) open() bool {
 		return true
 	}
 	s.srv.refused(s.RemoteAddr(), err)
-	s.mu.Lock()
-	s.endLocked(&CloseInfo{By: ByRefusal, Err: err}, nil, false)
-	s.mu.Unlock()
+	s.end(&CloseInfo{By: ByRefusal, Err: err}, nil, quits)
 	return false
 }
 
@@ -148,10 +146,10 @@ func (s *Session) undecoded(err error, last []byte) bool {
 		by = ByPeer
 	}
 	s.mu.Lock()
-	ending := s.phase.Load() != phaseOpen
-	s.endLocked(&CloseInfo{By: by, Err: fmt.Errorf("session: decode: %w", err)}, last, s.o.Linger > 0)
+	over := s.phase.Load() != phaseOpen && !s.byeLocked() // the peer's part of an ending that began here
+	s.endLocked(&CloseInfo{By: by, Err: decodeFailed(err)}, last, lingers)
 	s.mu.Unlock()
-	if ending { // the peer's part of an ending that began here
+	if over {
 		return false
 	}
 	// Closing a socket with unread bytes would reset the connection, and the peer might never see the replies.
@@ -288,7 +286,5 @@ func (s *Session) ended(err error) {
 	if len(s.in.Unread()) > 0 {
 		err = io.ErrUnexpectedEOF
 	}
-	s.mu.Lock()
-	s.endLocked(&CloseInfo{By: ByPeer, Err: err}, nil, false)
-	s.mu.Unlock()
+	s.end(&CloseInfo{By: ByPeer, Err: err}, nil, quits)
 }

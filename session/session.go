@@ -42,6 +42,7 @@ type Session struct {
 	ready     bool  // Open has returned
 	goodbye   bool  // Drain is owed when it has
 	linger    bool  // an ending session half-closes and waits for the peer
+	awaits    bool  // it waits for the peer's goodbye before that
 	half      bool  // it has done so
 	mu        sync.Mutex
 	q         *buffer.Queue
@@ -193,9 +194,15 @@ func (s *Session) Abort(cause error) {
 // most Options.Linger. It returns at once; last is copied. From now on nothing more is accepted for writing and no more messages
 // are handled. A session that is ending or has ended stays as it is.
 func (s *Session) End(last []byte, cause error) {
-	s.mu.Lock()
-	s.endLocked(&CloseInfo{By: ByLocal, Err: orClosed(cause)}, last, s.o.Linger > 0)
-	s.mu.Unlock()
+	s.end(&CloseInfo{By: ByLocal, Err: orClosed(cause)}, last, lingers)
+}
+
+// EndWait is [Session.End] for protocols whose peers answer a goodbye, such as WebSocket (RFC 6455, section 7.1), and may take an end of
+// the stream right behind it for a broken connection. That is told only when the peer has said goodbye too, which is any error of the
+// codec, or has half-closed. What comes before is decoded, and neither handled nor replied to. Options.Linger bounds the wait for both the
+// goodbye and the peer's end; without it, and over datagrams, nobody is waited for. EndWait itself does not wait: it returns at once.
+func (s *Session) EndWait(last []byte, cause error) {
+	s.end(&CloseInfo{By: ByLocal, Err: orClosed(cause)}, last, awaits)
 }
 
 func orClosed(err error) error {
