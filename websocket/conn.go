@@ -95,7 +95,7 @@ func (c *Conn) CloseNow() { c.s.Load().Abort(ErrClosed) }
 // end sends a close frame if none was sent yet, which it reports, and ends the session with a cause.
 func (c *Conn) end(code uint16, reason string, cause error) bool {
 	frame := c.codec.AppendClose(nil, code, reason)
-	c.s.Load().End(frame, cause)
+	c.s.Load().EndWait(frame, cause)
 	return len(frame) > 0
 }
 
