@@ -4,25 +4,25 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/sluice-push/sluice/bench/internal/load"
+)
+
+// What servers and client call the protocols: requests with acknowledgements, and echoes.
+const (
+	ack  = "ack"
+	echo = "echo"
 )
 
 // cell is one workload.
 type cell struct {
-	name     string // as in -cells
-	title    string
-	kind     kind
-	echo     bool // otherwise requests are acknowledged
-	size     int  // of the frames that are sent, in bytes
-	conns    int
-	inFlight int           // on each connection, when rate is 0
-	rate     int           // messages a second in all; 0: as fast as answers come
-	sleep    time.Duration // for how long a handler sleeps
-	every    int           // one in so many does; 0: none
-	burners  int           // goroutines that compute in the process of the server
-	windows  int           // how many times -seconds it is measured for; 0 is 1
-	count    int           // messages on each connection, for bursts
-	without  []string      // servers that cannot do it
-	slow     []string      // servers that are left out unless they were asked for by name
+	load.Work
+	title   string
+	kind    kind
+	burners int      // goroutines that compute in the process of the server
+	windows int      // how many times -seconds it is measured for; 0 is 1
+	without []string // servers that cannot do it
+	slow    []string // servers that are left out unless they were asked for by name
 }
 
 // kind is what is measured in a cell.
@@ -38,39 +38,46 @@ const kib = 1 << 10
 
 // scale is how large the cells are that are counted in sessions and messages, not in time.
 type scale struct {
-	conns int           // at most so many connections in every other cell
-	idle  int           // sessions that do nothing
-	burst int           // messages of each client
-	rest  time.Duration // how long idle sessions are left alone; bursts a third of it
+	conns int // at most so many connections in every other cell
+	idle  int // sessions that do nothing
+	burst int // messages of each client
 }
 
 // cells are all workloads, in the order of tables.
 func cells(by scale) []cell {
+	others := []string{"net-bufio-pool", "net-raw"}
 	list := []cell{
-		{name: "a1", size: 915, conns: 100, inFlight: 1},
-		{name: "a2", size: 915, conns: 5, inFlight: 16},
-		{name: "b100", echo: true, size: kib, conns: 100, inFlight: 1},
-		{name: "b1000", echo: true, size: kib, conns: 1000, inFlight: 1},
-		{name: "b10000", echo: true, size: kib, conns: 10000, inFlight: 1},
-		{name: "b1000x16", echo: true, size: kib, conns: 1000, inFlight: 16},
-		{name: "b64k", echo: true, size: 64 * kib, conns: 100, inFlight: 1},
-		{name: "c", kind: idle, size: 915, conns: by.idle, inFlight: 1, count: 1},
-		{name: "d1", size: 915, conns: 500, rate: 8000, burners: 2, without: []string{"net-bufio-pool", "net-raw"}},
+		{Work: load.Work{Name: "a1", Size: 915, Conns: 100, InFlight: 1}},
+		{Work: load.Work{Name: "a2", Size: 915, Conns: 5, InFlight: 16}},
+		{Work: load.Work{Name: "b100", Proto: echo, Size: kib, Conns: 100, InFlight: 1}},
+		{Work: load.Work{Name: "b1000", Proto: echo, Size: kib, Conns: 1000, InFlight: 1}},
+		{Work: load.Work{Name: "b10000", Proto: echo, Size: kib, Conns: 10000, InFlight: 1}},
+		{Work: load.Work{Name: "b1000x16", Proto: echo, Size: kib, Conns: 1000, InFlight: 16}},
+		{Work: load.Work{Name: "b64k", Proto: echo, Size: 64 * kib, Conns: 100, InFlight: 1}},
+		{Work: load.Work{Name: "c", Size: 915, Conns: by.idle, InFlight: 1, Count: 1}, kind: idle},
+		{Work: load.Work{Name: "d1", Size: 915, Conns: 500, Rate: 8000}, burners: 2, without: others},
 		{
-			name: "d2", size: 915, conns: 500, rate: 8000, windows: 2, sleep: 20 * time.Millisecond, every: 500,
-			without: []string{limit, "net-bufio-pool", "net-raw"},
+			Work:    load.Work{Name: "d2", Size: 915, Conns: 500, Rate: 8000, Sleep: 20 * time.Millisecond, Every: 500},
+			windows: 2, without: append([]string{load.Limit}, others...),
 		},
 		{
-			name: "d3", size: 915, conns: 500, inFlight: 1, sleep: 5 * time.Millisecond, every: 1,
-			without: []string{limit, "net-bufio-pool", "net-raw"},
+			Work:    load.Work{Name: "d3", Size: 915, Conns: 500, InFlight: 1, Sleep: 5 * time.Millisecond, Every: 1},
+			without: append([]string{load.Limit}, others...),
 		},
-		{name: "e", kind: burst, size: 915, conns: 100, inFlight: 16, count: by.burst, slow: []string{"net", "net-bufio-pool"}},
+		{
+			Work: load.Work{Name: "e", Size: 915, Conns: 100, InFlight: 16, Count: by.burst}, kind: burst,
+			slow: []string{"net", "net-bufio-pool"},
+		},
 	}
 	for i := range list {
 		c := &list[i]
 		if c.kind != idle {
-			c.conns = min(c.conns, by.conns)
+			c.Conns = min(c.Conns, by.conns)
 		}
+		if c.Proto == "" {
+			c.Proto = ack
+		}
+		c.Args = args(c.Proto, c.burners)
 		c.title = c.describe()
 		c.windows = max(c.windows, 1)
 	}
@@ -78,40 +85,37 @@ func cells(by scale) []cell {
 }
 
 // describe says what a cell does.
-func (c cell) describe() string {
-	what := fmt.Sprintf("requests of %d B with acknowledgements", c.size)
-	if c.echo {
-		what = fmt.Sprintf("echo of %d KiB", c.size/kib)
+func (c *cell) describe() string {
+	what := fmt.Sprintf("requests of %d B with acknowledgements", c.Size)
+	if c.Proto == echo {
+		what = fmt.Sprintf("echo of %d KiB", c.Size/kib)
 	}
 	switch {
 	case c.kind == idle:
-		return fmt.Sprintf("bytes of memory for each of %d idle sessions", c.conns)
-	case c.rate > 0:
-		what += fmt.Sprintf(", %d connections, %d/s in all", c.conns, c.rate)
-	case c.inFlight == 1:
-		what += fmt.Sprintf(", %d connections, one in flight on each", c.conns)
+		return fmt.Sprintf("bytes of memory for each of %d idle sessions", c.Conns)
+	case c.Rate > 0:
+		what += fmt.Sprintf(", %d connections, %d/s in all", c.Conns, c.Rate)
+	case c.InFlight == 1:
+		what += fmt.Sprintf(", %d connections, one in flight on each", c.Conns)
 	default:
-		what += fmt.Sprintf(", %d connections, %d in flight on each", c.conns, c.inFlight)
+		what += fmt.Sprintf(", %d connections, %d in flight on each", c.Conns, c.InFlight)
 	}
 	switch {
 	case c.burners > 0:
 		what += fmt.Sprintf(", beside %d goroutines that compute (not in C)", c.burners)
-	case c.every == 1:
-		what += fmt.Sprintf(", every handler sleeps %v", c.sleep)
-	case c.every > 1:
-		what += fmt.Sprintf(", one handler call in %d sleeps %v", c.every, c.sleep)
-	case c.count > 0:
-		what += fmt.Sprintf(", %d messages on each", c.count)
+	case c.Every == 1:
+		what += fmt.Sprintf(", every handler sleeps %v", c.Sleep)
+	case c.Every > 1:
+		what += fmt.Sprintf(", one handler call in %d sleeps %v", c.Every, c.Sleep)
+	case c.Count > 0:
+		what += fmt.Sprintf(", %d messages on each", c.Count)
 	}
 	return what
 }
 
-// proto is what servers and client call the protocol.
-func (c cell) proto() string {
-	if c.echo {
-		return "echo"
-	}
-	return "ack"
+// args are the arguments of servers.
+func args(proto string, burners int) load.Args {
+	return load.Args{Limit: []string{proto}, Go: []string{"-proto", proto, "-burners", fmt.Sprint(burners)}}
 }
 
 // servers returns those of the wanted that are measured; named says that they were asked for by name.

@@ -1,23 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"net"
-	"os"
-	"runtime"
-	"runtime/debug"
-	"runtime/pprof"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
+
+	"github.com/sluice-push/sluice/bench/internal/server"
 )
 
 // The wire, as csrc/common.h describes it.
@@ -70,93 +63,26 @@ func (p protocol) answer(frame []byte, ack *[ackSize]byte) []byte {
 	return ack[:]
 }
 
-// served is a server that runs.
-type served struct {
-	conns func() int // how many connections it has now
-	close func()     // ends it and waits
-}
-
-// status is what a server process says of itself.
-type status struct {
-	Conns      int    `json:"conns"`
-	CPU        int64  `json:"cpu_ns"`
-	Goroutines int    `json:"goroutines"`
-	Mallocs    uint64 `json:"mallocs"`
-}
-
-// address is the first thing a server process prints.
-type address struct {
-	Addr string `json:"addr"`
-}
-
-// serve is the process of a server in Go: it serves until its input ends, and answers the commands stats, sample (which does not
-// stop the world, and knows no mallocs) and gc.
+// serve is the process of a server in Go.
 func serve(args []string, stdin io.Reader, stdout io.Writer) error {
-	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
-	name := flags.String("server", "", "which")
-	proto := flags.String("proto", "ack", "ack or echo")
-	burners := flags.Int("burners", 0, "goroutines that do nothing but compute")
-	profile := flags.String("profile", "", "a file for a profile of the processors")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	begin := starters()[*name]
-	if begin == nil {
-		return fmt.Errorf("no server is called %q", *name)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	addr := ln.Addr().String()
-	srv, err := begin(ln, protocol{echo: *proto == "echo"})
-	if err != nil {
-		return errors.Join(err, ln.Close())
-	}
-	defer srv.close()
-	if *profile != "" {
-		f, err := os.Create(*profile)
+	p := server.NewProcess()
+	proto := p.Flags().String("proto", ack, "ack or echo")
+	burners := p.Flags().Int("burners", 0, "goroutines that do nothing but compute")
+	return p.Run(args, stdin, stdout, func(name string, ln net.Listener) (*server.Served, error) {
+		begin := starters()[name]
+		if begin == nil {
+			return nil, server.Unknown(name)
+		}
+		srv, err := begin(ln, protocol{echo: *proto == echo})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		defer f.Close() //nolint:errcheck // a profile that is cut is seen when it is read
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
-	}
-	defer burn(*burners)()
-	out := json.NewEncoder(stdout)
-	if err := out.Encode(address{Addr: addr}); err != nil {
-		return err
-	}
-	lines := bufio.NewScanner(stdin)
-	for lines.Scan() {
-		if lines.Text() == "gc" {
-			for range 3 {
-				runtime.GC()
-			}
-			debug.FreeOSMemory()
-		}
-		if err := out.Encode(measure(srv, lines.Text() != "sample")); err != nil {
-			return err
-		}
-	}
-	return lines.Err()
-}
-
-func measure(srv *served, exact bool) status {
-	s := status{Conns: srv.conns(), Goroutines: runtime.NumGoroutine()}
-	if exact {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		s.Mallocs = m.Mallocs
-	}
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err == nil {
-		s.CPU = u.Utime.Nano() + u.Stime.Nano()
-	}
-	return s
+		rest := burn(*burners)
+		return &server.Served{Conns: srv.Conns, Close: func() {
+			rest()
+			srv.Close()
+		}}, nil
+	})
 }
 
 // burn keeps n goroutines busy until the function it returns is called.

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"sync"
+
+	"github.com/sluice-push/sluice/bench/internal/server"
 )
 
 // The rungs of the ladder that servers on package net climb.
@@ -34,14 +36,14 @@ type netServer struct {
 }
 
 func startNet(r rung) starter {
-	return func(ln net.Listener, p protocol) (*served, error) {
+	return func(ln net.Listener, p protocol) (*server.Served, error) {
 		s := &netServer{rung: r, proto: p, conns: make(map[net.Conn]struct{})}
 		s.readers.New = func() any { return bufio.NewReaderSize(nil, bufioSize) }
 		s.writers.New = func() any { return bufio.NewWriterSize(nil, bufioSize) }
 		s.frames.New = func() any { return new([]byte) }
 		s.raws.New = func() any { return &rawBuffers{in: make([]byte, rawSize)} }
 		s.running.Go(func() { s.accept(ln) })
-		return &served{conns: s.len, close: func() {
+		return &server.Served{Conns: s.len, Close: func() {
 			_ = ln.Close()
 			s.closeConns()
 			s.running.Wait()

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/cloudwego/netpoll"
+
+	"github.com/sluice-push/sluice/bench/internal/server"
 )
 
 // startNetpoll starts a server of netpoll, as its guide recommends: bytes are looked at where they were received, answers are
 // made where they are sent from, and one Flush sends those to all frames that are here. Everything else is its default.
-func startNetpoll(ln net.Listener, p protocol) (*served, error) {
+func startNetpoll(ln net.Listener, p protocol) (*server.Served, error) {
 	var conns atomic.Int64
 	loop, err := netpoll.NewEventLoop(
 		func(_ context.Context, c netpoll.Connection) error {
@@ -32,7 +34,7 @@ func startNetpoll(ln net.Listener, p protocol) (*served, error) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- loop.Serve(ln) }()
-	return &served{conns: func() int { return int(conns.Load()) }, close: func() {
+	return &server.Served{Conns: func() int { return int(conns.Load()) }, Close: func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = loop.Shutdown(ctx)

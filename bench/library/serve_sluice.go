@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/sluice-push/sluice/bench/internal/server"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -34,7 +35,7 @@ func (framing) AppendHeader(dst, _ []byte) ([]byte, error) { return dst, nil }
 
 // startSluice starts a server of package session.
 func startSluice(o session.Options) starter {
-	return func(ln net.Listener, p protocol) (*served, error) {
+	return func(ln net.Listener, p protocol) (*server.Served, error) {
 		// The default of 10 s is too short for those who count what thousands of silent sessions cost.
 		o.HandshakeTimeout = time.Minute
 		srv := session.NewServer(framing{p}, &session.Handler{Message: func(s *session.Session, frame []byte) {
@@ -48,7 +49,7 @@ func startSluice(o session.Options) starter {
 		}}, &o)
 		done := make(chan error, 1)
 		go func() { done <- srv.Serve(ln) }()
-		return &served{conns: srv.Len, close: func() {
+		return &server.Served{Conns: srv.Len, Close: func() {
 			_ = srv.Close()
 			<-done
 		}}, nil

@@ -3,18 +3,17 @@ package main
 import (
 	"net"
 
+	"github.com/sluice-push/sluice/bench/internal/load"
+	"github.com/sluice-push/sluice/bench/internal/server"
 	"github.com/sluice-push/sluice/session"
 )
 
-// limit is the server that the others are compared with. It is a program in C.
-const limit = "c"
-
 // starter starts a server in this process.
-type starter func(net.Listener, protocol) (*served, error)
+type starter func(net.Listener, protocol) (*server.Served, error)
 
 // serverNames are all servers, in the order of tables.
 func serverNames() []string {
-	return []string{limit, "net", "net-bufio", "net-bufio-pool", "net-raw", "netpoll", "sluice-loop", "sluice-goroutine"}
+	return []string{load.Limit, "net", "net-bufio", "net-bufio-pool", "net-raw", "netpoll", "sluice-loop", "sluice-goroutine"}
 }
 
 // starters are the servers in Go.

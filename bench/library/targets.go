@@ -2,23 +2,11 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-)
 
-// target is a promise and what became of it.
-type target struct {
-	Server   string `json:"server"`
-	Target   string `json:"target"`
-	Measured string `json:"measured"`
-	Met      string `json:"met"` // yes, no, or no but within the spread of the rounds
-}
-
-// The verdicts. A median that is over its bound while the best round is not may be the machine's fault.
-const (
-	yes   = "yes"
-	no    = "no"
-	noise = "no, within the spread"
+	"github.com/sluice-push/sluice/bench/internal/load"
+	"github.com/sluice-push/sluice/bench/internal/measure"
+	"github.com/sluice-push/sluice/bench/internal/report"
 )
 
 // promise is what one of our engines has to keep.
@@ -43,109 +31,76 @@ const (
 	allocsBound = 0.005 // allocations a message that are not any: the measurement makes a few itself
 )
 
-// verdict says whether a spread keeps below a bound.
-func verdict(s spread, bound float64) string {
-	switch {
-	case s.Median <= bound:
-		return yes
-	case s.Min <= bound:
-		return noise
-	default:
-		return no
-	}
-}
-
 // judge compares what was measured with what was promised. What was not measured has no row.
-func judge(r *result, cells []cell) []target {
-	var all []target
+func judge(r *result, cells []cell) []report.Target {
+	var all []report.Target
 	for _, p := range promises() {
-		for _, c := range cells {
-			if rows := r.Cells[c.name]; rows != nil {
+		for i := range cells {
+			c := &cells[i]
+			if rows := r.Cells[c.Name]; rows != nil {
 				all = append(all, p.judgeCell(c, rows)...)
 			}
 		}
 		for _, f := range r.Idle {
 			if f.Server == p.server {
-				all = append(all, p.judgeIdle(f))
+				all = append(all, load.JudgeIdle("c", f, p.session))
 			}
 		}
 	}
 	return all
 }
 
-func find(rows []summary, server string) *summary {
-	if i := slices.IndexFunc(rows, func(s summary) bool { return s.Server == server }); i >= 0 {
-		return &rows[i]
-	}
-	return nil
-}
-
 // judgeCell is judge for one cell.
-func (p promise) judgeCell(c cell, rows []summary) []target {
-	mine := find(rows, p.server)
+func (p promise) judgeCell(c *cell, rows []load.Summary) []report.Target {
+	mine := load.Find(rows, p.server)
 	if mine == nil {
 		return nil
 	}
-	var all []target
+	var all []report.Target
 	add := func(what, measured, met string) {
-		all = append(all, target{Server: p.server, Target: c.name + ": " + what, Measured: measured, Met: met})
+		all = append(all, report.Target{Server: p.server, Target: c.Name + ": " + what, Measured: measured, Met: met})
 	}
-	base, plain := find(rows, limit), find(rows, "net")
-	if base != nil && c.rate == 0 && c.every == 0 {
+	base, plain := load.Find(rows, load.Limit), load.Find(rows, "net")
+	if base != nil && c.Rate == 0 && c.Every == 0 {
 		bound := p.single
-		if c.inFlight > 1 {
+		if c.InFlight > 1 {
 			bound = p.piped
 		}
-		add(fmt.Sprintf("CPU at most %.2f × C", bound), mine.Ratio.String()+" ×", verdict(mine.Ratio, bound))
+		add(fmt.Sprintf("CPU at most %.2f × C", bound), mine.Ratio.String()+" ×", report.Verdict(mine.Ratio, bound))
 	}
-	if base != nil && p.tail > 0 && c.inFlight > 1 && c.conns >= 1000 {
-		tail := against(mine.Latency.P99, base.Latency.P99)
-		add(fmt.Sprintf("p99 at most %.0f × C", p.tail), tail.String()+" ×", verdict(tail, p.tail))
+	if base != nil && p.tail > 0 && c.InFlight > 1 && c.Conns >= 1000 {
+		tail := mine.Latency.P99.Against(base.Latency.P99)
+		add(fmt.Sprintf("p99 at most %.0f × C", p.tail), tail.String()+" ×", report.Verdict(tail, p.tail))
 	}
-	if c.every > 1 {
-		add(fmt.Sprintf("p99 of the others below %.0f ms", othersBound), mine.Others.P99.String()+" ms", verdict(mine.Others.P99, othersBound))
+	if c.Every > 1 {
+		p99 := mine.Others.P99
+		add(fmt.Sprintf("p99 of the others below %.0f ms", othersBound), p99.String()+" ms", report.Verdict(p99, othersBound))
 	}
-	if c.every == 1 && plain != nil {
-		share := against(plain.Rate, mine.Rate)
-		add("as many messages as net, less 10 %", number(1/share.Median)+" ×", verdict(share, 1/sleepBound))
+	if c.Every == 1 && plain != nil {
+		share := plain.Rate.Against(mine.Rate)
+		add("as many messages as net, less 10 %", measure.Number(1/share.Median)+" ×", report.Verdict(share, 1/sleepBound))
 	}
-	if c.every == 0 {
-		add("no allocation a message", fmt.Sprintf("%.4f", mine.Allocs.Median), verdict(mine.Allocs, allocsBound))
+	if c.Every == 0 {
+		add("no allocation a message", fmt.Sprintf("%.4f", mine.Allocs.Median), report.Verdict(mine.Allocs, allocsBound))
 	}
-	if plain != nil && !strings.HasPrefix(c.name, "a") {
+	if plain != nil && !strings.HasPrefix(c.Name, "a") {
 		measured, met := notWorse(c, mine, plain)
 		add("p99, p99.9, max not above net's", measured, met)
 	}
 	return all
 }
 
-func (p promise) judgeIdle(f footprint) target {
-	worst := max(f.Silent, f.Spoke, f.Rested)
-	return target{
-		Server: p.server, Target: fmt.Sprintf("c: at most %.0f B an idle session", p.session),
-		Measured: fmt.Sprintf("%.0f, %.0f, %.0f B", f.Silent, f.Spoke, f.Rested), Met: verdict(spread{worst, worst, worst}, p.session),
-	}
-}
-
-// against divides a by b: the medians, and at best and worst the ends of the ranges.
-func against(a, b spread) spread {
-	if b.Min <= 0 {
-		return spread{}
-	}
-	return spread{Median: a.Median / b.Median, Min: a.Min / b.Max, Max: a.Max / b.Min}
-}
-
 // notWorse compares latencies with those of net: where some handlers sleep, of the messages beside them.
-func notWorse(c cell, mine, plain *summary) (measured, met string) {
+func notWorse(c *cell, mine, plain *load.Summary) (measured, met string) {
 	a, b := &mine.Latency, &plain.Latency
-	if c.every > 1 {
+	if c.Every > 1 {
 		a, b = &mine.Others, &plain.Others
 	}
-	met = yes
+	met = report.Yes
 	var ratios []string
-	for _, s := range []spread{against(a.P99, b.P99), against(a.P999, b.P999), against(a.Max, b.Max)} {
-		ratios = append(ratios, number(s.Median))
-		if v := verdict(s, 1); v == no || v == noise && met == yes {
+	for _, s := range []measure.Spread{a.P99.Against(b.P99), a.P999.Against(b.P999), a.Max.Against(b.Max)} {
+		ratios = append(ratios, measure.Number(s.Median))
+		if v := report.Verdict(s, 1); v == report.No || v == report.Noise && met == report.Yes {
 			met = v
 		}
 	}

@@ -3,15 +3,13 @@ package main_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/sluice-push/sluice/bench/internal/loadtest"
 	library "github.com/sluice-push/sluice/bench/library"
 )
 
@@ -45,7 +43,7 @@ func acked(proto string, f []byte) []byte {
 
 // All servers say the same, however the bytes arrive and however slowly the answers are taken.
 func TestServers(t *testing.T) {
-	programs := library.Compile(t)
+	programs := loadtest.Compile(t, "frames")
 	for _, proto := range []string{"ack", "echo"} {
 		sizes := []int{13, 14, 915, 16 << 10, 64 << 10, 13, 915, 17}
 		if proto == "echo" {
@@ -58,13 +56,13 @@ func TestServers(t *testing.T) {
 		}
 		for _, server := range library.ServerNames() {
 			t.Run(server+" "+proto, func(t *testing.T) {
-				addr := library.Serve(t, programs, server, proto)
-				converse(t, addr, in[:13+14+915], want[:len(answers(proto, in[:13+14+915]))], 1)
+				addr, _ := loadtest.Serve(t, programs, server, library.Args(proto))
+				loadtest.Converse(t, loadtest.Dial(t, addr), in[:13+14+915], want[:len(answers(proto, in[:13+14+915]))], 1)
 				for _, chunk := range []int{1000, 1 << 20} {
-					converse(t, addr, in, want, chunk)
+					loadtest.Converse(t, loadtest.Dial(t, addr), in, want, chunk)
 				}
 				many := bytes.Repeat(frame(proto, 64<<10, 1), 256)
-				converse(t, addr, many, answers(proto, many), len(many))
+				loadtest.Converse(t, loadtest.Dial(t, addr), many, answers(proto, many), len(many))
 			})
 		}
 	}
@@ -80,59 +78,9 @@ func answers(proto string, in []byte) (all []byte) {
 	return all
 }
 
-// converse sends bytes in pieces, begins to read when it cannot go on, and wants others in return.
-func converse(t *testing.T, addr string, in, want []byte, chunk int) {
-	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	full, sent := make(chan struct{}), make(chan error, 1)
-	go func() { sent <- send(conn, in, chunk, full) }()
-	<-full
-	got := make([]byte, len(want))
-	n, err := io.ReadFull(conn, got)
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("pieces of %d: %d of %d bytes, %v", chunk, n, len(want), err)
-		_ = conn.Close()
-	}
-	if err := <-sent; err != nil {
-		t.Error(err)
-	}
-}
-
-// send writes in pieces, and closes full when nothing more can be written for now, or has to be.
-func send(conn net.Conn, in []byte, chunk int, full chan<- struct{}) error {
-	patience := 50 * time.Millisecond
-	defer func() {
-		if full != nil {
-			close(full)
-		}
-	}()
-	for len(in) > 0 {
-		if err := conn.SetWriteDeadline(time.Now().Add(patience)); err != nil {
-			return err
-		}
-		n, err := conn.Write(in[:min(chunk, len(in))])
-		if errors.Is(err, os.ErrDeadlineExceeded) && full != nil {
-			close(full)
-			full, patience, err = nil, 30*time.Second, nil
-		}
-		if err != nil {
-			return err
-		}
-		in = in[n:]
-	}
-	return nil
-}
-
 // The client notices whatever is wrong with an answer.
 func TestClient(t *testing.T) {
-	programs := library.Compile(t)
+	programs := loadtest.Compile(t, "frames")
 	flip := func(i int) func([]byte) []byte {
 		return func(answer []byte) []byte {
 			answer[i] ^= 1
@@ -159,7 +107,7 @@ func TestClient(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.proto, " ", tt.name), func(t *testing.T) {
 			port := answerOnce(t, tt.proto, tt.change)
-			err := programs.Client(port, tt.proto)
+			err := loadtest.Client(programs, port, tt.proto)
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want)) {
 				t.Errorf("%v, want %s", err, tt.want)
 			}
@@ -169,18 +117,7 @@ func TestClient(t *testing.T) {
 
 // answerOnce is a server of one connection that answers one frame of 100 bytes, with a changed answer, and ends.
 func answerOnce(t *testing.T, proto string, change func([]byte) []byte) (port string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		conn, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
+	return loadtest.Once(t, func(conn net.Conn) {
 		in := make([]byte, 100)
 		if _, err := io.ReadFull(conn, in); err != nil {
 			return
@@ -190,16 +127,7 @@ func answerOnce(t *testing.T, proto string, change func([]byte) []byte) (port st
 			out = change(out)
 		}
 		_, _ = conn.Write(out)
-	}()
-	t.Cleanup(func() {
-		_ = ln.Close()
-		<-done
 	})
-	_, port, err = net.SplitHostPort(ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // The codec cuts a stream into frames that are the stream again, and asks for no more than it needs.

@@ -1,4 +1,5 @@
-package main
+// Package report says what was measured, where, and what became of the targets.
+package report
 
 import (
 	"fmt"
@@ -6,13 +7,14 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// machine says where, when and with what was measured.
-type machine struct {
+// Machine says where, when and with what was measured.
+type Machine struct {
 	Date    string   `json:"date"`
 	Command string   `json:"command"`
 	Cores   int      `json:"cores"`
@@ -27,10 +29,11 @@ type machine struct {
 	Stolen  float64  `json:"stolen"` // share of the processors' time that the host gave to others meanwhile
 }
 
-func thisMachine(args []string) machine {
-	m := machine{
+// ThisMachine describes the machine, a command, and those of the modules in it that are compared.
+func ThisMachine(command string, peers []string) Machine {
+	m := Machine{
 		Date:    time.Now().UTC().Format(time.DateOnly),
-		Command: strings.TrimSpace("go run ./library " + strings.Join(args, " ")),
+		Command: strings.TrimSpace(command),
 		Cores:   runtime.NumCPU(),
 		CPU:     behind("/proc/cpuinfo", "model name"),
 		Kernel:  firstLine(os.ReadFile("/proc/sys/kernel/osrelease")),
@@ -42,7 +45,7 @@ func thisMachine(args []string) machine {
 	m.Load, _, _ = strings.Cut(firstLine(os.ReadFile("/proc/loadavg")), " ")
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
-			if strings.HasSuffix(d.Path, "/netpoll") {
+			if slices.Contains(peers, d.Path) {
 				m.Modules = append(m.Modules, d.Path+" "+d.Version)
 			}
 		}
@@ -74,22 +77,22 @@ func behind(file, name string) string {
 }
 
 // String is for the head of a report.
-func (m machine) String() string {
+func (m Machine) String() string {
 	return fmt.Sprintf("%s, commit %s: %s.\n%d × %s, %s, Linux %s, load before %s.\n%s, %s, %s.\n",
 		m.Date, m.Commit, m.Command, m.Cores, m.CPU, m.Memory, m.Kernel, m.Load, m.Go, m.CC, strings.Join(m.Modules, ", "))
 }
 
-// times are what the processors were busy with since the machine started, in ticks.
-type times struct{ all, stolen float64 }
+// Times are what the processors were busy with since the machine started, in ticks.
+type Times struct{ all, stolen float64 }
 
-// processorTimes reads /proc/stat; it knows nothing when that cannot be read.
-func processorTimes() (t times) {
+// ProcessorTimes reads /proc/stat; it knows nothing when that cannot be read.
+func ProcessorTimes() (t Times) {
 	text, err := os.ReadFile("/proc/stat")
 	fields := strings.Fields(firstLine(text, err))
 	for i := 1; i <= 8 && i < len(fields); i++ { // user, nice, system, idle, iowait, irq, softirq, steal
 		v, err := strconv.ParseFloat(fields[i], 64)
 		if err != nil {
-			return times{}
+			return Times{}
 		}
 		t.all += v
 		if i == 8 {
@@ -99,8 +102,8 @@ func processorTimes() (t times) {
 	return t
 }
 
-// stolenUntil returns the share of the time until then that was stolen.
-func (t times) stolenUntil(then times) float64 {
+// StolenUntil returns the share of the time until then that was stolen.
+func (t Times) StolenUntil(then Times) float64 {
 	if then.all <= t.all {
 		return 0
 	}

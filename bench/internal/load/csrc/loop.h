@@ -1,11 +1,14 @@
-// The limit that the other servers are compared with: one thread, one level-triggered epoll set, one read a wake-up into one
-// buffer, all frames in it handled, one write for all answers.
+// What the servers in C have in common: one thread, one level-triggered epoll set, one read a wake-up into one buffer, all frames in it
+// handled, one write for all answers.
 //
-//   server ack|echo     prints {"addr":"127.0.0.1:PORT"}, then answers "stats" and "gc" on standard input; ends with it
+// A program defines frame_need, take and finish, and calls serve. It prints {"addr":"127.0.0.1:PORT"}, then answers the lines of standard
+// input, of which "gc" gives memory back first, and ends with it.
 //
 // A connection that is idle has neither buffer; one with part of a frame keeps that part, one whose peer does not read what is
 // not written, and is not read from meanwhile.
-#define _GNU_SOURCE
+#ifndef LOOP_H
+#define LOOP_H
+
 #include <arpa/inet.h>
 #include <malloc.h>
 #include <netinet/in.h>
@@ -23,15 +26,25 @@
 
 struct conn {
 	unsigned char *part; // the frame that is half here, or NULL
-	uint32_t have, need; // bytes of it that are here; its size, or LENGTH_SIZE while that is not known
+	uint32_t have, need; // bytes of it that are here; how many it has, as far as that is known
 	unsigned char *rest; // what could not be written yet, or NULL
 	uint32_t off, len;   // of it
+	int upgraded;        // for programs in which frames come after a handshake
 };
 
 static struct conn conns[MAX_FDS];
 static unsigned char in[IN_SIZE];
-static unsigned char acks[(IN_SIZE / REQUEST_HEADER + 2) * ACK_SIZE];
-static int epoll_fd, open_conns, echoes;
+static int epoll_fd, open_conns, highest_fd;
+
+// frame_need returns how many bytes the frame has that begins with the n bytes at p, or how many of it have to be here before more is
+// known. It ends the process when no frame is like that.
+static size_t frame_need(struct conn *c, const unsigned char *p, size_t n);
+
+// take is called with every whole frame.
+static void take(struct conn *c, unsigned char *frame, size_t size);
+
+// finish answers the frames that were taken: first, or NULL, and those from begin to end in the buffer.
+static void finish(int fd, unsigned char *first, size_t first_size, size_t begin, size_t end);
 
 static void interest(int op, int fd, uint32_t events) {
 	struct epoll_event e = {.events = events, .data.fd = fd};
@@ -83,23 +96,6 @@ static void writable(int fd) {
 	interest(EPOLL_CTL_MOD, fd, EPOLLIN);
 }
 
-// frame_size returns the size of the frame at p, 0 when its length is not here, and ends the process when no frame is like that.
-static uint32_t frame_size(const unsigned char *p, size_t n) {
-	if (n < LENGTH_SIZE) return 0;
-	uint32_t size = get32(p);
-	if (size < (echoes ? LENGTH_SIZE : REQUEST_HEADER) || size > MAX_FRAME) errno = EPROTO, die("frame");
-	return size;
-}
-
-// ack appends the acknowledgement of a request.
-static size_t ack(unsigned char *dst, const unsigned char *request) {
-	put32(dst, ACK_SIZE);
-	dst[4] = COMMAND_ACK;
-	memcpy(dst + 5, request + 5, 8);
-	dst[13] = 0;
-	return ACK_SIZE;
-}
-
 // complete adds to the frame that is half here and returns how many bytes of p it used.
 static size_t complete(struct conn *c, const unsigned char *p, size_t n) {
 	size_t used = smaller(n, c->need - c->have);
@@ -110,8 +106,7 @@ static size_t complete(struct conn *c, const unsigned char *p, size_t n) {
 
 // keep puts the beginning of a frame aside.
 static void keep(struct conn *c, const unsigned char *p, size_t n) {
-	uint32_t size = frame_size(p, n);
-	c->need = size ? size : LENGTH_SIZE;
+	c->need = frame_need(c, p, n);
 	c->part = memory(c->need);
 	c->have = 0;
 	complete(c, p, n);
@@ -134,39 +129,32 @@ static void readable(int fd) {
 		if (n == 0 || errno != EAGAIN) drop(fd);
 		return;
 	}
-	size_t got = n, filled = smaller(got, gap), used = 0, acked = 0, first_size = 0;
+	size_t got = n, filled = smaller(got, gap), used = 0, first_size = 0;
 	got -= filled;
 	unsigned char *first = NULL; // the frame that was half here and is whole now
 	if (c->part) {
 		c->have += filled;
-		if (c->have == LENGTH_SIZE && c->need == LENGTH_SIZE) {
-			c->need = frame_size(c->part, LENGTH_SIZE);
-			c->part = realloc(c->part, c->need);
+		for (size_t need; (need = frame_need(c, c->part, c->have)) > c->need;) {
+			c->need = need;
+			c->part = realloc(c->part, need);
 			if (c->part == NULL) die("realloc");
-			used = complete(c, in, got);
+			used += complete(c, in + used, got - used);
 		}
 		if (c->have < c->need) return;
 		first = c->part;
 		first_size = c->need;
-		if (!echoes) acked = ack(acks, first);
 		c->part = NULL;
+		take(c, first, first_size);
 	}
 	size_t begin = used;
 	while (used < got) {
-		uint32_t size = frame_size(in + used, got - used);
-		if (size == 0 || size > got - used) break;
-		if (!echoes) acked += ack(acks + acked, in + used);
+		size_t size = frame_need(c, in + used, got - used);
+		if (size > got - used) break;
+		take(c, in + used, size);
 		used += size;
 	}
 	if (used < got) keep(c, in + used, got - used);
-	int count = 0;
-	if (echoes) {
-		if (first) v[count++] = (struct iovec){.iov_base = first, .iov_len = first_size};
-		if (used > begin) v[count++] = (struct iovec){.iov_base = in + begin, .iov_len = used - begin};
-	} else if (acked) {
-		v[count++] = (struct iovec){.iov_base = acks, .iov_len = acked};
-	}
-	if (count) answer(fd, v, count);
+	finish(fd, first, first_size, begin, used);
 	free(first);
 }
 
@@ -181,6 +169,7 @@ static void accept_all(int listener) {
 		int on = 1;
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 		open_conns++;
+		if (fd > highest_fd) highest_fd = fd;
 		interest(EPOLL_CTL_ADD, fd, EPOLLIN);
 	}
 }
@@ -210,9 +199,8 @@ static int listen_loopback(void) {
 	return fd;
 }
 
-int main(int argc, char **argv) {
-	if (argc != 2) errno = EINVAL, die("usage: server ack|echo");
-	echoes = strcmp(argv[1], "echo") == 0;
+// serve does not return.
+static void serve(void) {
 	signal(SIGPIPE, SIG_IGN);
 	many_files();
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -233,3 +221,5 @@ int main(int argc, char **argv) {
 		}
 	}
 }
+
+#endif

@@ -1,6 +1,7 @@
 // The load: one thread that sends frames over many connections and checks every answer, byte by byte.
 //
-//   client PORT ack|echo SIZE     SIZE is that of the frames sent, length included
+//   client PORT ack|echo SIZE         SIZE is that of the frames sent, length included
+//   client PORT websocket SIZE        of the payload of the messages sent, which are binary, each one frame
 //
 // It answers each line of standard input with a line of JSON, and ends with it:
 //
@@ -9,11 +10,14 @@
 //                                              what is in flight; with RATE = 0 each connection has INFLIGHT frames in flight,
 //                                              otherwise RATE frames a second are sent in all, on the connections in turn.
 //                                              One frame in EVERY, chosen at random, asks its handler to sleep US microseconds.
+//   broadcast MS                               sends on the first connection, and again as soon as all connections were sent that, for MS
+//                                              milliseconds; "others" are the times until the last one had it
+//   open MS N                                  opens connections, N at a time, and resets each as soon as it is upgraded
 //   close                                      closes them all
 //
 // With a rate each frame has its time, and its latency counts from then, whether or not it could be sent then. Otherwise it
 // counts from the answer that made room for it. Frames are never kept: which bytes are sent next follows from the number of
-// the frame and how much of it was sent.
+// the frame and how much of it was sent. Those of WebSocket are masked already where they are copied from.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -32,13 +36,23 @@
 #define PATIENCE 30         // seconds without any answer after which something is broken
 #define MAX_BATCH (64 << 10) // bytes that are sent at once, if not one frame is more
 #define PACED_RING 2048     // frames a connection may be behind when paced
+#define MAX_HEADER 22       // bytes of a frame before its pattern
+#define MASK_SIZE 4
+#define OPENING 64          // connections that are opened at a time
+#define MAX_RESPONSE 1024   // bytes of the answer to an upgrade
+
+// The key and what has to come of it (RFC 6455 §1.3).
+#define KEY "dGhlIHNhbXBsZSBub25jZQ=="
+#define ACCEPT "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 
 struct conn {
 	int fd, blocked;              // blocked: waits for room to send
+	char *response;               // to the upgrade, as far as it is here; NULL when there was one
+	uint64_t began;               // when it was opened
 	uint32_t off;                 // bytes of the frame `next` that were sent
 	uint32_t got;                 // bytes of the answer to `acked` that are here
 	uint64_t acked, next, issued; // frames: answered ≤ sent ≤ may be sent
-	unsigned char head[ACK_SIZE]; // of the answer
+	unsigned char head[MAX_HEADER]; // of the answer
 };
 
 // A histogram with 128 buckets for each power of two: 0.8 % wide.
@@ -49,13 +63,18 @@ struct histogram {
 };
 
 static struct conn conns[MAX_FDS];
-static int conn_count, epoll_fd, echoes;
-static uint32_t frame_size, head_size;
-static unsigned char pattern[MAX_FRAME + PATTERNS], in[BUFFER], *out;
+static int conn_count, epoll_fd, port;
+static enum { ACKS, ECHOES, WEBSOCKET } proto;
+static uint32_t frame_size, head_size;   // of what is sent
+static uint32_t answer_size, answer_head; // of what comes back
+static unsigned char mask[MASK_SIZE], in[BUFFER], *out;
+// What frames are filled with, and the same as it is sent, by the number of the frame modulo MASK_SIZE.
+static unsigned char pattern[MAX_FRAME + PATTERNS], masked[MASK_SIZE][MAX_FRAME + PATTERNS];
 static uint64_t *ring, ring_size; // when each frame in flight was due; the lowest bit says that it sleeps
 static struct histogram all, others;
 
 // The run.
+static int broadcasts, reopens, opening;
 static uint64_t ends, count_limit, rate, started, sent_total, answered, every, last_answer, random_state = 88172645463325252u;
 static uint32_t sleep_us;
 
@@ -81,10 +100,25 @@ static void print_histogram(const char *name, const struct histogram *h) {
 	printf("]}");
 }
 
-static uint64_t *due(struct conn *c, uint64_t frame) { return &ring[(c - conns) * ring_size + (frame & (ring_size - 1))]; }
+// source is the number of the connection on which a frame was sent that is answered on c.
+static uint64_t source(struct conn *c) { return broadcasts ? 0 : c - conns; }
+
+static uint64_t *due(struct conn *c, uint64_t frame) { return &ring[source(c) * ring_size + (frame & (ring_size - 1))]; }
 
 // id is what identifies a frame on the wire: connection and number.
-static uint64_t id(struct conn *c, uint64_t frame) { return (uint64_t)(c - conns) << 40 | frame; }
+static uint64_t id(struct conn *c, uint64_t frame) { return source(c) << 40 | frame; }
+
+// websocket_header writes the header of a message (RFC 6455 §5.2) and returns its length.
+static uint32_t websocket_header(unsigned char *p, uint32_t payload, int masks) {
+	p[0] = 0x82;
+	p[1] = masks ? 0x80 : 0;
+	uint32_t n = 2;
+	if (payload < 126) p[1] |= payload;
+	else if (payload < 1 << 16) p[1] |= 126, p[2] = payload >> 8, p[3] = payload, n = 4;
+	else p[1] |= 127, put64(p + 2, payload), n = 10;
+	if (masks) memcpy(p + n, mask, MASK_SIZE), n += MASK_SIZE;
+	return n;
+}
 
 static void interest(int op, struct conn *c) {
 	struct epoll_event e = {.events = c->blocked ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.ptr = c};
@@ -93,12 +127,18 @@ static void interest(int op, struct conn *c) {
 
 // append puts bytes of a frame, from off to its end or as many as fit, at dst.
 static size_t append(unsigned char *dst, size_t room, struct conn *c, uint64_t frame, uint32_t off) {
-	unsigned char head[REQUEST_HEADER + 4];
+	unsigned char head[MAX_HEADER];
 	uint32_t n = head_size;
 	uint64_t number = id(c, frame);
-	put32(head, frame_size);
+	const unsigned char *body = proto == WEBSOCKET ? masked[number % PATTERNS % MASK_SIZE] : pattern;
 	put64(head + head_size - 8, number);
-	if (!echoes) {
+	if (proto == WEBSOCKET) {
+		websocket_header(head, answer_size - answer_head + 8, 1);
+		for (int i = 0; i < 8; i++) head[head_size - 8 + i] ^= mask[i % MASK_SIZE];
+	} else {
+		put32(head, frame_size);
+	}
+	if (proto == ACKS) {
 		head[LENGTH_SIZE] = COMMAND_REQUEST;
 		if (*due(c, frame) & 1) {
 			head[LENGTH_SIZE] = COMMAND_SLEEP;
@@ -112,8 +152,8 @@ static size_t append(unsigned char *dst, size_t room, struct conn *c, uint64_t f
 		memcpy(dst, head + off, done);
 		off += done;
 	}
-	size_t body = smaller(frame_size - off, room - done);
-	if (off >= n) memcpy(dst + done, pattern + number % PATTERNS + off, body), done += body;
+	size_t rest = smaller(frame_size - off, room - done);
+	if (off >= n) memcpy(dst + done, body + number % PATTERNS + off - n, rest), done += rest;
 	return done;
 }
 
@@ -159,14 +199,28 @@ static void done(struct conn *c, uint64_t t) {
 	uint64_t since = *due(c, c->acked++);
 	uint64_t ns = t > (since & ~1ull) ? t - (since & ~1ull) : 0;
 	record(&all, ns);
-	if (!(since & 1)) record(&others, ns);
+	if (!broadcasts && !(since & 1)) record(&others, ns);
 	answered++;
-	if (rate == 0 && (count_limit ? c->issued < count_limit : t < ends)) issue(c, t);
+	if (rate == 0 && !broadcasts && (count_limit ? c->issued < count_limit : t < ends)) issue(c, t);
+}
+
+// good_head reports whether an answer begins as it has to.
+static int good_head(struct conn *c, uint64_t number) {
+	unsigned char want[MAX_HEADER] = {0};
+	if (proto == WEBSOCKET) {
+		websocket_header(want, answer_size - answer_head + 8, 0);
+		put64(want + answer_head - 8, number);
+	} else {
+		put32(want, answer_size);
+		put64(want + (proto == ECHOES ? 4 : 5), number);
+		if (proto == ACKS) want[4] = COMMAND_ACK;
+	}
+	return memcmp(c->head, want, answer_head) == 0;
 }
 
 // check looks at received bytes and calls done for every answer that is complete.
 static void check(struct conn *c, const unsigned char *p, size_t n, uint64_t t) {
-	uint32_t head = echoes ? ECHO_HEADER : ACK_SIZE, size = echoes ? frame_size : ACK_SIZE;
+	uint32_t head = answer_head, size = answer_size;
 	while (n > 0) {
 		if (c->acked == c->next) errno = EPROTO, die("an answer to nothing");
 		uint64_t number = id(c, c->acked);
@@ -174,14 +228,10 @@ static void check(struct conn *c, const unsigned char *p, size_t n, uint64_t t) 
 		if (c->got < head) {
 			used = smaller(n, head - c->got);
 			memcpy(c->head + c->got, p, used);
-			if (c->got + used == head) {
-				int good = get32(c->head) == size && get64(c->head + (echoes ? 4 : 5)) == number;
-				if (!echoes) good = good && c->head[4] == COMMAND_ACK && c->head[13] == 0;
-				if (!good) errno = EPROTO, die("a wrong answer");
-			}
+			if (c->got + used == head && !good_head(c, number)) errno = EPROTO, die("a wrong answer");
 		} else {
 			used = smaller(n, size - c->got);
-			if (memcmp(p, pattern + number % PATTERNS + c->got, used) != 0) errno = EPROTO, die("wrong bytes in an answer");
+			if (memcmp(p, pattern + number % PATTERNS + c->got - head, used) != 0) errno = EPROTO, die("wrong bytes in an answer");
 		}
 		p += used, n -= used;
 		c->got += used;
@@ -192,12 +242,63 @@ static void check(struct conn *c, const unsigned char *p, size_t n, uint64_t t) 
 	}
 }
 
+// open_one connects, and asks for the upgrade if there has to be one.
+static void open_one(struct conn *c) {
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	memset(c, 0, sizeof *c);
+	c->began = now_ns();
+	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&a, sizeof a) < 0) die("connect");
+	int on = 1;
+	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	interest(EPOLL_CTL_ADD, c);
+	if (proto != WEBSOCKET) return;
+	char request[512];
+	int n = snprintf(request, sizeof request, "GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+		"Sec-WebSocket-Key: " KEY "\r\nSec-WebSocket-Version: 13\r\n\r\n", port);
+	if (send(c->fd, request, n, MSG_NOSIGNAL) != n) die("send");
+	c->response = memory(MAX_RESPONSE);
+	opening++;
+}
+
+// reset closes a connection at once: thousands that linger would cost the runs that follow.
+static void reset(struct conn *c) {
+	struct linger now = {.l_onoff = 1};
+	setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+	close(c->fd);
+}
+
+// upgraded looks at what arrived of the response to an upgrade.
+static void upgraded(struct conn *c, size_t n) {
+	if (n > MAX_RESPONSE - 1 - c->got) errno = EMSGSIZE, die("response");
+	memcpy(c->response + c->got, in, n);
+	c->got += n;
+	c->response[c->got] = 0;
+	char *end = strstr(c->response, "\r\n\r\n");
+	if (end == NULL) return;
+	int good = strncmp(c->response, "HTTP/1.1 101 ", 13) == 0 && strstr(c->response, ": " ACCEPT "\r\n") && end[4] == 0;
+	if (!good) errno = EPROTO, die("a wrong response");
+	free(c->response);
+	c->response = NULL;
+	c->got = 0;
+	opening--;
+	record(&all, last_answer - c->began);
+	answered++;
+	if (!reopens) return;
+	reset(c);
+	if (last_answer < ends) open_one(c);
+}
+
 static void receive(struct conn *c) {
 	ssize_t n = recv(c->fd, in, BUFFER, MSG_DONTWAIT);
 	if (n < 0 && errno == EAGAIN) return;
 	if (n == 0) errno = ECONNRESET;
 	if (n <= 0) die("recv");
 	last_answer = now_ns();
+	if (c->response) {
+		upgraded(c, n);
+		return;
+	}
 	check(c, in, n, last_answer);
 	if (!c->blocked) flush(c);
 }
@@ -236,27 +337,16 @@ static void pace(void) {
 	}
 }
 
-static void run(uint64_t ms, uint64_t in_flight) {
-	ring_size = 1;
-	while (ring_size < (rate ? PACED_RING : in_flight)) ring_size *= 2;
-	ring = memory(conn_count * ring_size * sizeof *ring);
-	memset(ring, 0, conn_count * ring_size * sizeof *ring);
+// begin is the start of something that takes ms milliseconds.
+static void begin(uint64_t ms) {
 	memset(&all, 0, sizeof all);
 	memset(&others, 0, sizeof others);
 	sent_total = answered = 0;
-	for (int i = 0; i < conn_count; i++) {
-		struct conn *c = &conns[i];
-		c->acked = c->next = c->issued = 0;
-	}
 	started = last_answer = now_ns();
 	ends = started + ms * 1000000;
-	if (rate) pace();
-	for (int i = 0; i < conn_count && !rate; i++) {
-		for (uint64_t k = 0; k < in_flight && !(count_limit && k >= count_limit); k++) issue(&conns[i], now_ns());
-		flush(&conns[i]);
-	}
-	while (answered < sent_total) wait_until(0);
-	free(ring);
+}
+
+static void print_results(void) {
 	printf("{\"messages\":%llu,\"ns\":%llu,", (unsigned long long)answered, (unsigned long long)(last_answer - started));
 	print_histogram("all", &all);
 	printf(",");
@@ -264,19 +354,72 @@ static void run(uint64_t ms, uint64_t in_flight) {
 	printf("}\n");
 }
 
-static void connect_more(int port, int n) {
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	for (; n > 0; n--) {
-		struct conn *c = &conns[conn_count];
-		memset(c, 0, sizeof *c);
-		c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&a, sizeof a) < 0) die("connect");
-		int on = 1;
-		setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-		interest(EPOLL_CTL_ADD, c);
-		conn_count++;
+// forget makes all connections those of which nothing was sent.
+static void forget(void) {
+	for (int i = 0; i < conn_count; i++) {
+		struct conn *c = &conns[i];
+		c->acked = c->next = c->issued = 0;
 	}
+}
+
+static void run(uint64_t ms, uint64_t in_flight) {
+	ring_size = 1;
+	while (ring_size < (rate ? PACED_RING : in_flight)) ring_size *= 2;
+	ring = memory(conn_count * ring_size * sizeof *ring);
+	memset(ring, 0, conn_count * ring_size * sizeof *ring);
+	forget();
+	begin(ms);
+	if (rate) pace();
+	for (int i = 0; i < conn_count && !rate; i++) {
+		for (uint64_t k = 0; k < in_flight && !(count_limit && k >= count_limit); k++) issue(&conns[i], now_ns());
+		flush(&conns[i]);
+	}
+	while (answered < sent_total) wait_until(0);
+	free(ring);
+	print_results();
+}
+
+// broadcast sends one message after the other on the first connection, each of which comes back on all of them.
+static void broadcast(uint64_t ms) {
+	uint64_t since;
+	ring_size = 1;
+	ring = &since;
+	forget();
+	broadcasts = 1;
+	count_limit = rate = every = 0;
+	begin(ms);
+	while (last_answer < ends) {
+		for (int i = conn_count - 1; i >= 0; i--) {
+			struct conn *c = &conns[i];
+			issue(c, now_ns());
+			if (i > 0) c->next = c->issued; // somebody else sends it
+		}
+		flush(&conns[0]);
+		while (answered < sent_total) wait_until(0);
+		record(&others, last_answer - since);
+	}
+	broadcasts = 0;
+	print_results();
+}
+
+static void connect_more(int n) {
+	begin(0);
+	for (; n > 0; n--) {
+		open_one(&conns[conn_count++]);
+		while (opening >= OPENING) wait_until(0);
+	}
+	while (opening > 0) wait_until(0);
 	printf("{}\n");
+}
+
+// reopen opens connections, n at a time.
+static void reopen(uint64_t ms, int n) {
+	begin(ms);
+	reopens = 1;
+	for (int i = 0; i < n; i++) open_one(&conns[i]);
+	while (opening > 0) wait_until(0);
+	reopens = 0;
+	print_results();
 }
 
 static void close_all(void) {
@@ -284,14 +427,37 @@ static void close_all(void) {
 	printf("{}\n");
 }
 
+// measures sets the sizes of what is sent and answered. A size is a message's in WebSocket, otherwise a frame's.
+static void measures(const char *name, int size) {
+	unsigned char head[MAX_HEADER];
+	if (size < REQUEST_HEADER + 4 || size > MAX_FRAME - MAX_HEADER) errno = EINVAL, die("size");
+	frame_size = answer_size = size;
+	if (strcmp(name, "websocket") == 0) {
+		proto = WEBSOCKET;
+		head_size = websocket_header(head, size, 1) + 8;
+		answer_head = websocket_header(head, size, 0) + 8;
+		frame_size = size - 8 + head_size;
+		answer_size = size - 8 + answer_head;
+	} else if (strcmp(name, "echo") == 0) {
+		proto = ECHOES;
+		head_size = answer_head = ECHO_HEADER;
+	} else {
+		proto = ACKS;
+		head_size = REQUEST_HEADER;
+		answer_head = answer_size = ACK_SIZE;
+	}
+}
+
 int main(int argc, char **argv) {
-	if (argc != 4) errno = EINVAL, die("usage: client PORT ack|echo SIZE");
-	echoes = strcmp(argv[2], "echo") == 0;
-	frame_size = atoi(argv[3]);
-	head_size = echoes ? ECHO_HEADER : REQUEST_HEADER;
-	if (frame_size < REQUEST_HEADER + 4 || frame_size > MAX_FRAME) errno = EINVAL, die("size");
+	if (argc != 4) errno = EINVAL, die("usage: client PORT ack|echo|websocket SIZE");
+	port = atoi(argv[1]);
+	measures(argv[2], atoi(argv[3]));
 	out = memory(frame_size > MAX_BATCH ? frame_size : MAX_BATCH);
 	for (size_t i = 0; i < sizeof pattern; i++) pattern[i] = random64() >> 32;
+	put32(mask, random64() >> 32 | 0x01010101);
+	for (size_t k = 0; k < MASK_SIZE; k++) {
+		for (size_t i = 0; i < sizeof pattern; i++) masked[k][i] = pattern[i] ^ mask[(i - k) % MASK_SIZE];
+	}
 	prctl(PR_SET_TIMERSLACK, 1);
 	many_files();
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -301,10 +467,14 @@ int main(int argc, char **argv) {
 		int n;
 		unsigned long long ms, count, in_flight, per_second, us, one_in;
 		if (sscanf(line, "connect %d", &n) == 1 && n > 0 && n <= MAX_FDS - conn_count) {
-			connect_more(atoi(argv[1]), n);
+			connect_more(n);
 		} else if (sscanf(line, "run %llu %llu %llu %llu %llu %llu", &ms, &count, &in_flight, &per_second, &us, &one_in) == 6 && conn_count) {
 			count_limit = count, rate = per_second, sleep_us = us, every = one_in;
 			run(ms, in_flight);
+		} else if (sscanf(line, "broadcast %llu", &ms) == 1 && conn_count) {
+			broadcast(ms);
+		} else if (sscanf(line, "open %llu %d", &ms, &n) == 2 && n > 0 && n <= MAX_FDS && conn_count == 0 && proto == WEBSOCKET) {
+			reopen(ms, n);
 		} else if (strcmp(line, "close\n") == 0) {
 			close_all();
 		} else {
@@ -312,10 +482,6 @@ int main(int argc, char **argv) {
 		}
 		fflush(stdout);
 	}
-	// What is still open is reset: thousands of connections that linger would cost the runs that follow.
-	for (int i = 0; i < conn_count; i++) {
-		struct linger now = {.l_onoff = 1};
-		setsockopt(conns[i].fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-	}
+	for (int i = 0; i < conn_count; i++) reset(&conns[i]);
 	return 0;
 }

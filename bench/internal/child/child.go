@@ -1,4 +1,5 @@
-package main
+// Package child runs programs that answer lines of text with lines of JSON.
+package child
 
 import (
 	"bufio"
@@ -17,18 +18,18 @@ import (
 // patience is how long a child may take for anything before it is killed.
 const patience = 5 * time.Minute
 
-// child is a process that answers each line it is sent with a line of JSON. Its methods are for one goroutine.
-type child struct {
+// Process is a process that answers each line it is sent with a line of JSON. Its methods are for one goroutine.
+type Process struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Reader
 	cancel context.CancelFunc
 }
 
-// start runs a program, which is killed when ctx is done, and leaves the first line it prints, if first is not nil, in first.
-func start(ctx context.Context, first any, program string, args ...string) (*child, error) {
+// Start runs a program, which is killed when ctx is done, and leaves the first line it prints, if first is not nil, in first.
+func Start(ctx context.Context, first any, program string, args ...string) (*Process, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
-	c := &child{cmd: exec.CommandContext(ctx, program, args...), cancel: cancel}
+	c := &Process{cmd: exec.CommandContext(ctx, program, args...), cancel: cancel}
 	c.cmd.Stderr = os.Stderr
 	var err error
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
@@ -47,21 +48,21 @@ func start(ctx context.Context, first any, program string, args ...string) (*chi
 	}
 	if first != nil {
 		if err := c.read(first); err != nil {
-			return nil, errors.Join(err, c.stop())
+			return nil, errors.Join(err, c.Stop())
 		}
 	}
 	return c, nil
 }
 
-// ask sends a line and decodes the answer, which is an error if it says so.
-func (c *child) ask(answer any, format string, args ...any) error {
+// Ask sends a line and decodes the answer, which is an error if it says so.
+func (c *Process) Ask(answer any, format string, args ...any) error {
 	if _, err := fmt.Fprintf(c.in, format+"\n", args...); err != nil {
 		return err
 	}
 	return c.read(answer)
 }
 
-func (c *child) read(answer any) error {
+func (c *Process) read(answer any) error {
 	line, err := c.out.ReadBytes('\n')
 	if err != nil {
 		return fmt.Errorf("%s ended: %w", c.cmd.Path, err)
@@ -76,8 +77,8 @@ func (c *child) read(answer any) error {
 	return json.Unmarshal(line, answer)
 }
 
-// stop ends the process, which ends when its input does, and waits for it. The error says that it did not end well.
-func (c *child) stop() error {
+// Stop ends the process, which ends when its input does, and waits for it. The error says that it did not end well.
+func (c *Process) Stop() error {
 	_ = c.in.Close()
 	timer := time.AfterFunc(10*time.Second, c.cancel)
 	err := c.cmd.Wait()
@@ -89,8 +90,8 @@ func (c *child) stop() error {
 	return nil
 }
 
-// resident returns how many bytes of memory the process has now and had at most.
-func (c *child) resident() (now, peak int64, err error) {
+// Resident returns how many bytes of memory the process has now and had at most.
+func (c *Process) Resident() (now, peak int64, err error) {
 	pid := strconv.Itoa(c.cmd.Process.Pid)
 	// smaps_rollup counts pages; the figures in status may lag behind.
 	if now, err = kilobytes("/proc/"+pid+"/smaps_rollup", "Rss:"); err != nil {

@@ -1,0 +1,187 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sluice-push/sluice/bench/internal/child"
+	"github.com/sluice-push/sluice/bench/internal/server"
+)
+
+// Limit is the server that the others are compared with. It is a program in C.
+const Limit = "c"
+
+// Bench measures. Its methods are for one goroutine.
+type Bench struct {
+	Programs *Programs
+	Rounds   int
+	Window   time.Duration // what a sample takes, for most cells
+	Rest     time.Duration // how long idle sessions are left alone
+	Progress io.Writer
+	Profiles string // a folder for profiles of the servers; none when empty
+}
+
+// Start starts a server for a cell; at is where it listens.
+func (b *Bench) Start(ctx context.Context, w *Work, name string, at *server.Address) (*child.Process, error) {
+	if name == Limit {
+		return child.Start(ctx, at, b.Programs.Server, w.Args.Limit...)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	all := append([]string{"serve", "-server", name}, w.Args.Go...)
+	if b.Profiles != "" {
+		all = append(all, "-profile", filepath.Join(b.Profiles, w.Name+"-"+name+".prof"))
+	}
+	return child.Start(ctx, at, self, all...)
+}
+
+// Pair is a server with a client that is connected to it. Its methods are for one goroutine.
+type Pair struct {
+	Server, Client *child.Process
+}
+
+// Pair starts a server and a client for a cell. No connection is open yet.
+func (b *Bench) Pair(ctx context.Context, w *Work, name string) (*Pair, error) {
+	var at server.Address
+	s, err := b.Start(ctx, w, name, &at)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(at.Addr)
+	if err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	client, err := child.Start(ctx, nil, b.Programs.Client, port, w.Proto, fmt.Sprint(w.Size))
+	if err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return &Pair{Server: s, Client: client}, nil
+}
+
+// Stop ends both processes.
+func (p *Pair) Stop() error { return errors.Join(p.Client.Stop(), p.Server.Stop()) }
+
+// With runs f with a pair and adds to its error who it was.
+func (b *Bench) With(ctx context.Context, w *Work, name string, f func(*Pair) error) error {
+	p, err := b.Pair(ctx, w, name)
+	if err == nil {
+		err = errors.Join(f(p), p.Stop())
+	}
+	return w.named(name, err)
+}
+
+// named adds to an error where it happened.
+func (w *Work) named(server string, err error) error {
+	if err != nil {
+		return fmt.Errorf("cell %s, server %s: %w", w.Name, server, err)
+	}
+	return nil
+}
+
+// Connect opens n connections, the first ones, and waits until the server has them all.
+func (p *Pair) Connect(n int) error {
+	if err := p.Client.Ask(&struct{}{}, "connect %d", n); err != nil {
+		return err
+	}
+	return p.Settle(n)
+}
+
+// Disconnect closes all connections and waits until the server has none.
+func (p *Pair) Disconnect() error {
+	if err := p.Client.Ask(&struct{}{}, "close"); err != nil {
+		return err
+	}
+	return p.Settle(0)
+}
+
+// Settle waits until the server has n connections.
+func (p *Pair) Settle(n int) error {
+	looks := time.NewTicker(5 * time.Millisecond) // another process can only be asked again
+	defer looks.Stop()
+	var s server.Status
+	for range 10000 {
+		if err := p.Server.Ask(&s, "sample"); err != nil {
+			return err
+		}
+		if s.Conns == n {
+			return nil
+		}
+		<-looks.C
+	}
+	return fmt.Errorf("the server has %d connections instead of %d", s.Conns, n)
+}
+
+// Run makes the client do its work for d and returns what it saw.
+func (p *Pair) Run(w *Work, d time.Duration) (*Load, error) {
+	l := new(Load)
+	ms := d.Milliseconds()
+	switch w.Kind {
+	case Broadcast:
+		return l, p.Client.Ask(l, "broadcast %d", ms)
+	case Open:
+		if err := p.Client.Ask(l, "open %d %d", ms, w.InFlight); err != nil {
+			return nil, err
+		}
+		return l, p.Settle(0)
+	default:
+		return l, p.Client.Ask(l, "run %d 0 %d %d %d %d", ms, w.InFlight, w.Rate, w.Sleep.Microseconds(), w.Every)
+	}
+}
+
+// Fixed makes the client send a number of messages on each connection.
+func (p *Pair) Fixed(w *Work) (*Load, error) {
+	l := new(Load)
+	err := p.Client.Ask(l, "run 0 %d %d 0 0 0", w.Count, w.InFlight)
+	return l, err
+}
+
+// Steady measures servers in turn, round after round, each round beginning with another one. Each sample takes d.
+func (b *Bench) Steady(ctx context.Context, w *Work, servers []string, d time.Duration) ([]Sample, error) {
+	var samples []Sample
+	for round := range b.Rounds {
+		for i := range servers {
+			name := servers[(round+i)%len(servers)]
+			b.Say(w, fmt.Sprintf("round %d of %d, %s", round+1, b.Rounds, name))
+			err := b.With(ctx, w, name, func(p *Pair) error {
+				s, err := p.Sample(w, d)
+				s.Cell, s.Server, s.Round = w.Name, name, round+1
+				samples = append(samples, s)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	b.Say(w, "")
+	return samples, nil
+}
+
+// Say shows what is being measured, on a line of its own that the next call overwrites. No text: nothing is.
+func (b *Bench) Say(w *Work, text string) {
+	if text == "" {
+		_, _ = fmt.Fprintf(b.Progress, "\r%79s\r", "")
+		return
+	}
+	_, _ = fmt.Fprintf(b.Progress, "\r%-79s", w.Name+": "+text)
+}
+
+// Pause waits for d, or until ctx is done.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
