@@ -12,8 +12,10 @@ CHECK_FUZZTIME ?= 3s
 BENCH ?= .
 COUNT ?= 1
 PKG ?= ./...
-# More arguments for make bench-library: BENCHFLAGS='-cells a1,b1000 -servers c,sluice-loop'.
+# More arguments for make bench-library and make bench-websocket: BENCHFLAGS='-servers c,sluice-loop -seconds 2'.
 BENCHFLAGS ?=
+# Which cells those two measure, all when empty: CELLS=e100,p1000.
+CELLS ?=
 # More arguments for go test: TESTFLAGS='-run Resume -v'.
 TESTFLAGS ?=
 # Folders with a package-lock.json whose packages tests and generated files need; those that do not exist are passed over.
@@ -72,7 +74,11 @@ proof-session: ## Close 15,000 sessions by Shutdown, on both engines
 
 .PHONY: bench-library
 bench-library: ## Compare package session with a loop in C, package net and netpoll; a quarter of an hour on a quiet machine
-	@cd bench && go run ./library $(BENCHFLAGS)
+	@cd bench && go run ./library $(if $(CELLS),-cells $(CELLS)) $(BENCHFLAGS)
+
+.PHONY: bench-websocket
+bench-websocket: ## Compare package websocket with a loop in C and five other packages; 25 minutes on a quiet machine
+	@cd bench && go run ./websocket $(if $(CELLS),-cells $(CELLS)) $(BENCHFLAGS)
 
 .PHONY: bench-workerpool
 bench-workerpool: ## Measure what a task costs on each executor, and when it starts, beside goroutines and channels

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"net"
+	"slices"
+	"time"
+
+	"github.com/sluice-push/sluice/bench/internal/server"
+	"github.com/sluice-push/sluice/session"
+	"github.com/sluice-push/sluice/websocket"
+)
+
+// newSluice returns our server.
+func newSluice(engine session.Engine, broadcast bool) *websocket.Server {
+	var srv *websocket.Server
+	h := &websocket.Handler{Message: func(c *websocket.Conn, m websocket.Message) {
+		// Errors end the connection, and are the client's business: it checks all that it gets.
+		if !broadcast {
+			_ = c.Send(m.Op, m.Data)
+			return
+		}
+		p := websocket.Prepare(m.Op, slices.Clone(m.Data))
+		for to := range srv.Conns() {
+			_ = to.SendPrepared(p)
+		}
+	}}
+	// The default time for the first bytes is too short for those who count what thousands of silent connections cost.
+	srv = websocket.NewServer(h, &websocket.Options{Session: session.Options{Engine: engine, FirstTimeout: time.Minute}})
+	return srv
+}
+
+// startSluice starts our server on bare connections.
+func startSluice(engine session.Engine) func(net.Listener, bool) *server.Served {
+	return func(ln net.Listener, broadcast bool) *server.Served {
+		srv := newSluice(engine, broadcast)
+		done := make(chan error, 1)
+		go func() { done <- srv.Serve(ln) }()
+		return &server.Served{Conns: srv.Len, Close: func() {
+			_ = srv.Close()
+			<-done
+		}}
+	}
+}
+
+// startSluiceHTTP starts our server under net/http.
+func startSluiceHTTP(ln net.Listener, broadcast bool) *server.Served {
+	srv := newSluice(session.EngineLoop, broadcast)
+	stop := underHTTP(ln, srv.ServeHTTP)
+	return &server.Served{Conns: srv.Len, Close: func() {
+		stop()
+		_ = srv.Close()
+	}}
+}
