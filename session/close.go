@@ -72,10 +72,7 @@ func (s *Session) endLocked(info *CloseInfo, last []byte, m manner) {
 	s.info, s.linger, s.awaits = info, m != quits, m == awaits
 	s.leaveOpenLocked()
 	s.phase.Store(phaseEnding)
-	s.endBy = 0
-	if limit := s.o.WriteTimeout + s.o.Linger; limit > 0 {
-		s.endBy = s.srv.clock() + int64(limit)
-	}
+	s.endBy = s.srv.by(s.o.WriteTimeout + s.o.Linger)
 	s.armLocked()
 	s.turnAwayLocked()
 	if s.pen == penFree {

@@ -267,12 +267,8 @@ func (s *Session) delegate(p part, n int) bool {
 		return goOn
 	case p == partOpen:
 		s.awaitFirst()
-		return s.do(partFirst, 0)
-	case p == partTick:
-		return s.do(partFirst, 0)
-	default:
-		return s.do(p, 0)
 	}
+	return s.do(partFirst, 0)
 }
 
 // leaves reports whether an executor has the turn of a session whose messages are received since a function of the handler, in this turn,

@@ -103,25 +103,29 @@ func (ls *loops) get(srv *Server) []*loop {
 	return all
 }
 
+// list returns the loops that there are.
+func (ls *loops) list() []*loop {
+	if all := ls.all.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
 // stop ends the loops; all sessions have ended.
 func (ls *loops) stop() {
 	ls.making.Lock()
 	defer ls.making.Unlock()
 	ls.stopped = true
 	ls.crew.dismiss(true)
-	if all := ls.all.Load(); all != nil {
-		for _, l := range *all {
-			l.stop()
-		}
+	for _, l := range ls.list() {
+		l.stop()
 	}
 }
 
 // wait waits until they have.
 func (ls *loops) wait() {
-	if all := ls.all.Load(); all != nil {
-		for _, l := range *all {
-			l.ended.Wait()
-		}
+	for _, l := range ls.list() {
+		l.ended.Wait()
 	}
 	ls.crew.ended.Wait()
 }
@@ -131,11 +135,7 @@ func (ls *loops) quiet() { ls.crew.dismiss(false) }
 
 // look is called by the watch: it takes over loops whose handlers take their time. It reports whether there was something to see.
 func (ls *loops) look() (seen bool) {
-	all := ls.all.Load()
-	if all == nil {
-		return false
-	}
-	for _, l := range *all {
+	for _, l := range ls.list() {
 		d := l.driver.Load()
 		stamp := d.stamp.Load()
 		if d != l.seen || stamp != l.stamp {
@@ -183,17 +183,11 @@ func sleeping(thread int) bool {
 }
 
 // count returns how many loops there are.
-func (ls *loops) count() int {
-	if all := ls.all.Load(); all != nil {
-		return len(*all)
-	}
-	return 0
-}
+func (ls *loops) count() int { return len(ls.list()) }
 
 // busy reports whether a loop is at work.
 func (ls *loops) busy() bool {
-	all := ls.all.Load()
-	return all != nil && slices.ContainsFunc(*all, func(l *loop) bool { return l.driver.Load().stamp.Load()%2 == 1 })
+	return slices.ContainsFunc(ls.list(), func(l *loop) bool { return l.driver.Load().stamp.Load()%2 == 1 })
 }
 
 // takeOverLocked has another driver go on with the loop while s, whose mutex is held, has its turn, if stamp is still true. What it

@@ -155,11 +155,7 @@ func (o *packetOut) keepRestLocked(done int, dropped []*packetPeer) []*packetPee
 			dropped = append(dropped, p)
 			continue
 		}
-		h := &heldPacket{p: p, data: bytes.Clone(packet.Data)}
-		if limit := o.k.o.WriteTimeout; limit > 0 {
-			h.by = o.k.srv.clock() + int64(limit)
-		}
-		o.holdLocked(h)
+		o.holdLocked(&heldPacket{p: p, data: bytes.Clone(packet.Data), by: o.k.srv.by(o.k.o.WriteTimeout)})
 	}
 	return dropped
 }
@@ -228,11 +224,7 @@ func (o *packetOut) want(p *packetPeer, f []byte, more bool) (taken bool) {
 		o.wanting = append(o.wanting, p)
 	}
 	if taken {
-		h := &heldPacket{p: p, data: f}
-		if limit := p.s.o.WriteTimeout; limit > 0 {
-			h.by = p.s.srv.clock() + int64(limit)
-		}
-		o.holdLocked(h)
+		o.holdLocked(&heldPacket{p: p, data: f, by: p.s.srv.by(p.s.o.WriteTimeout)})
 	}
 	return taken
 }

@@ -163,10 +163,7 @@ func packetError(err error) error {
 // waitLocked waits until there is room. It is called with mu held, and releases it.
 func (p *packetPeer) waitLocked(frame []byte) error {
 	s, limit := p.s, p.s.o.WriteTimeout
-	h := &heldPacket{p: p, data: frame, result: make(chan error, 1)}
-	if limit > 0 {
-		h.by = s.srv.clock() + int64(limit)
-	}
+	h := &heldPacket{p: p, data: frame, by: s.srv.by(limit), result: make(chan error, 1)}
 	p.sending++
 	p.k.out.hold(h)
 	lost := p.takeOverLocked()

@@ -140,6 +140,14 @@ func (srv *Server) begin(s *Session) error {
 // clock is the server's time, in nanoseconds since it was made.
 func (srv *Server) clock() int64 { return int64(time.Since(srv.start)) }
 
+// by returns when limit has passed; never, which is 0, if there is none.
+func (srv *Server) by(limit time.Duration) int64 {
+	if limit == 0 {
+		return 0
+	}
+	return srv.clock() + int64(limit)
+}
+
 // Sessions visits the sessions that are live when it begins. A session may end while it is being visited. Who sends something to all of them
 // under the Wait policy goes at the pace of the slowest: see the section on fan-out, and [Options].
 func (srv *Server) Sessions() iter.Seq[*Session] {
