@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +26,7 @@ type packetPeer struct {
 	concluded bool
 	pace      pace // whether turns are given to goroutines
 	inbox     struct {
-		first, last *letter
+		last        *letter // whose next is the first
 		count, size int
 	}
 	sending int  // callers that wait for room
@@ -41,16 +42,8 @@ func (p *packetPeer) closeWrite() bool { return false }
 
 // offer sends the last frame of a session that ends; nothing else comes this way.
 func (p *packetPeer) offer(b *buffer.Batch) (int, error) {
-	n := b.Size
-	data := b.Parts[0]
-	if len(b.Parts) > 1 {
-		data = nil
-		for _, part := range b.Parts {
-			data = append(data, part...)
-		}
-	}
-	p.last(data)
-	return n, nil
+	p.last(bytes.Join(b.Parts, nil))
+	return b.Size, nil
 }
 
 // offerLarge is never called: large frames are sent as others.
@@ -121,25 +114,31 @@ func (p *packetPeer) keepLocked(data []byte) {
 		p.s.srv.shard(p.s).lost.Add(1)
 		return
 	}
-	l := p.k.write(data)
+	p.putBackLocked(data)
+	in.last = in.last.next
+}
+
+// putBackLocked puts a datagram, or what is left of one, before all in the inbox.
+func (p *packetPeer) putBackLocked(data []byte) {
+	in, l := &p.inbox, p.k.write(data)
 	if in.last == nil {
-		in.first = l
+		in.last = l
 	} else {
-		in.last.next = l
+		l.next = in.last.next
 	}
-	in.last = l
+	in.last.next = l
 	in.count++
-	in.size += len(data)
+	in.size += l.n
 }
 
 // takeLocked takes the oldest datagram out of the inbox, or returns nil.
 func (p *packetPeer) takeLocked() *letter {
 	in := &p.inbox
-	l := in.first
-	if l == nil {
+	if in.last == nil {
 		return nil
 	}
-	if in.first = l.next; in.first == nil {
+	l := in.last.next
+	if in.last.next = l.next; l == in.last {
 		in.last = nil
 	}
 	in.count--
@@ -158,6 +157,9 @@ func (p *packetPeer) slowLocked() bool {
 func (p *packetPeer) run(m mail) (more bool) {
 	p.take(m)
 	for range inboxMax {
+		if p.s.leaves() {
+			return true
+		}
 		l, tick := p.next()
 		if l == nil && !tick {
 			return false
@@ -182,19 +184,28 @@ func (p *packetPeer) next() (l *letter, tick bool) {
 	}
 	l, tick = p.takeLocked(), p.owed
 	p.owed = false
-	p.busy = l != nil || tick
+	if l == nil && !tick {
+		p.idleLocked()
+	}
 	s.mu.Unlock()
 	return l, tick
 }
 
+// idleLocked says that nobody has the turn.
+func (p *packetPeer) idleLocked() {
+	if p.busy = false; p.s.errand != nil {
+		p.s.errand.inside = false
+	}
+}
+
 // turnedLocked ends the turn of a session that is closed, and concludes it if nobody else is at work for it. It releases mu.
 func (p *packetPeer) turnedLocked() {
-	p.busy = p.s.quietLocked()
-	if !p.busy { // who is at work posts
+	p.idleLocked()
+	if !p.s.quietLocked() { // who is at work posts
 		p.s.mu.Unlock()
 		return
 	}
-	p.concluded = true
+	p.busy, p.concluded = true, true
 	for l := p.takeLocked(); l != nil; l = p.takeLocked() {
 		p.s.srv.shard(p.s).lost.Add(1)
 		p.k.burn(l)
@@ -240,7 +251,14 @@ func (p *packetPeer) receive(b *buffer.Buffer, n int) {
 	s.in.Arrived(n)
 	defer s.in.Drop() // also when a handler has ended the goroutine
 	err := s.handle()
-	if err == nil && len(s.in.Unread()) == 0 {
+	rest := s.in.Unread()
+	if err == nil && len(rest) > 0 && s.leaves() {
+		s.mu.Lock()
+		p.putBackLocked(rest)
+		s.mu.Unlock()
+		rest = nil
+	}
+	if err == nil && len(rest) == 0 {
 		s.replies = nil
 		return
 	}
@@ -323,12 +341,14 @@ func (p *packetPeer) dropTurn() {
 	if p.concluded {
 		return
 	}
-	p.busy = false
+	p.idleLocked()
 	p.k.post(p)
 }
 
-// execute is a turn by the executor. What comes after a full inbox is another errand, so that others get theirs.
+// execute is a turn by the executor. What comes after a full inbox is another errand, so that others get theirs; or what is to be received,
+// which a goroutine of its own goes on with: see leaves.
 func (p *packetPeer) execute() {
+	p.s.errand.inside = true
 	done := false
 	defer func() {
 		if !done {
@@ -339,6 +359,7 @@ func (p *packetPeer) execute() {
 	done = true
 	if more {
 		p.s.mu.Lock()
+		p.s.errand.inside = false
 		p.giveAwayLocked(mail{})
 	}
 }

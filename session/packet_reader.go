@@ -257,7 +257,7 @@ func (r *packetReader) serve(p *packetPeer, m mail, data []byte) bool {
 		}
 		s.mu.Unlock()
 		return true
-	case !closed && s.opened && m == (mail{}) && p.inbox.first == nil:
+	case !closed && s.opened && m == (mail{}) && p.inbox.count == 0:
 		s.mu.Unlock()
 		return true
 	}

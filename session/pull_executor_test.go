@@ -3,6 +3,7 @@ package session_test
 import (
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-push/sluice/session"
@@ -63,6 +64,66 @@ func TestPullBeginsOnAnExecutor(t *testing.T) {
 				_ = f.srv.Close()
 				shutDown(t, ex)
 			})
+		})
+	}
+}
+
+// Over datagrams as well, for what is left of the datagram, and for those that came after it.
+func TestPullBeginsOnAnExecutorOverDatagrams(t *testing.T) {
+	for _, where := range []string{"open", "message"} {
+		overPackets(t, func(t *testing.T, kind packetKind) {
+			if kind.executor { // that is for those who have no other
+				return
+			}
+			ex := workerpool.NewShared(&workerpool.Options{Workers: 1})
+			pulls := make(chan *session.Session, 1)
+			resume := make(chan struct{})
+			pull := func(s *session.Session) {
+				pulls <- s
+				<-resume
+				s.SetHandler(&session.Handler{Pull: true})
+			}
+			var opened atomic.Int32
+			f := servePackets(t, kind, &session.Handler{
+				Open: func(s *session.Session) error {
+					if opened.Add(1) == 1 && where == "open" {
+						pull(s)
+					}
+					return nil
+				},
+				Message: func(s *session.Session, msg []byte) {
+					if string(msg) == "pull" {
+						pull(s)
+						return
+					}
+					_ = s.Send(msg)
+				},
+			}, &session.Options{Executor: ex})
+			c, other := f.dial(t), f.dial(t)
+			said := "first\nsecond\n"
+			if where == "message" {
+				said = "pull\n" + said
+			}
+			write(t, c, said)
+			s := receive(t, pulls)
+			write(t, c, "third\nfourth\n")
+			waiting := 1
+			if where == "open" { // the first does, too
+				waiting = 2
+			}
+			await(t, func() bool { return session.PacketBacklog(f.srv) == waiting })
+			close(resume)
+			write(t, other, "hello\n")
+			expectPacket(t, other, "hello\n")
+			write(t, c, "fifth\n")
+			for _, want := range []string{"first", "second", "third", "fourth", "fifth"} {
+				receiveOne(t, s, want)
+			}
+			_ = f.srv.Close()
+			shutDown(t, ex)
+			if st := f.srv.Stats(); st.BadDatagrams != 0 || st.LostDatagrams != 0 {
+				t.Errorf("%+v", st)
+			}
 		})
 	}
 }
