@@ -115,3 +115,6 @@ func ZeroCopying(srv *Server) int {
 	defer srv.loops.zeroMu.Unlock()
 	return len(srv.loops.zero)
 }
+
+// KeepZeroCopy makes the sessions of srv, which has none yet, go on to send without copying although the kernel reports that it copies.
+func KeepZeroCopy(srv *Server) { srv.loops.zeroKeep = true }

@@ -9,3 +9,6 @@ func OnLoop(*Session) bool { return false }
 
 // SetTLS makes the sessions of srv, which has none yet, speak TLS.
 func SetTLS(srv *Server, c *tls.Config) { srv.o.TLS = c }
+
+// KeepZeroCopy does nothing here: everything is copied.
+func KeepZeroCopy(*Server) {}

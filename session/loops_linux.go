@@ -31,8 +31,9 @@ type loops struct {
 	crew    crew // for turns that are away
 	secrets secrets
 
-	zeroMu sync.Mutex
-	zero   map[*Session]*zeroCopy // guarded by zeroMu: of sessions that have sent without copying
+	zeroMu   sync.Mutex
+	zero     map[*Session]*zeroCopy // guarded by zeroMu: of sessions that have sent without copying
+	zeroKeep bool                   // set by tests: it is not given up for connections whose kernel copies
 
 	addresses    sync.Map // local addresses: netip.AddrPort to net.Addr
 	addressCount atomic.Int32

@@ -283,7 +283,7 @@ func readNumbered(t *testing.T, r io.Reader) (who, i int) {
 	}
 	size := int(binary.BigEndian.Uint32(head[:])) - 8
 	who, i = int(binary.BigEndian.Uint32(head[4:])), int(binary.BigEndian.Uint32(head[8:]))
-	if size < 0 || size > 4000 || who > 100 {
+	if size < 0 || size > 1<<20 || who > 100 {
 		t.Fatalf("a frame of %d bytes by %d", size, who)
 	}
 	rest := make([]byte, size)

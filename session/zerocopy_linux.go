@@ -126,7 +126,7 @@ func (s *Session) reportsLocked(what uint32) uint32 {
 	some := false
 	for r, ok := buffer.NextReport(s.seat.fd); ok; r, ok = buffer.NextReport(s.seat.fd) {
 		some = true
-		z.off = z.off || r.Copied
+		z.off = z.off || r.Copied && !s.srv.loops.zeroKeep
 		z.apply(r)
 	}
 	if !some {

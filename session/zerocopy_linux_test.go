@@ -1,11 +1,13 @@
 package session_test
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
 	"net"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -113,6 +115,64 @@ func TestZeroCopyToAPeerThatDoesNotRead(t *testing.T) {
 		}
 		if info := receive(t, f.closed); info.By != session.ByTimeout {
 			t.Errorf("ended by %v, %v", info.By, info.Err)
+		}
+	})
+}
+
+// Several frames may be on their way at a time, each in several calls. The kernel's numbers are counted for the right ones: everybody who
+// waits is told, a gentle end waits for the last, and the connection's numbers go on from frame to frame.
+func TestManyZeroCopiesInFlight(t *testing.T) {
+	overSome(t, func(tr transport) bool { return tr.name == "tcp" }, func(t *testing.T, tr transport) {
+		const senders, each = 8, 20
+		opened := make(chan *session.Session, 1)
+		h := session.Handler{Open: func(s *session.Session) error { opened <- s; return nil }}
+		srv := session.NewServer(line, &h, &session.Options{ZeroCopy: 1000, SendBuffer: 256 << 10, Engine: tr.engine})
+		session.KeepZeroCopy(srv)
+		client, err := tr.start(t, srv)()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = client.SetDeadline(time.Now().Add(limit))
+		s := receive(t, opened)
+		var all sync.WaitGroup
+		defer func() { _ = client.Close(); all.Wait() }()
+		for who := range senders {
+			all.Go(func() {
+				for i := range each {
+					p := numbered(who, i, []int{1100, 30_000, 300_000}[(who+i)%3])
+					if err := s.WriteLarge(p); err != nil {
+						t.Error(err)
+						return
+					}
+					clear(p)
+				}
+			})
+		}
+		next := make([]int, senders)
+		in := bufio.NewReader(client)
+		for range senders * each {
+			who, i := readNumbered(t, in)
+			if next[who] != i {
+				t.Fatalf("frame %d of sender %d came, expected %d", i, who, next[who])
+			}
+			next[who]++
+		}
+		all.Wait()
+		calls, off := session.ZeroCopied(s)
+		if able := runtime.GOARCH != "386"; off == able || able && calls < senders*each {
+			t.Errorf("%d calls for %d frames, given up: %v", calls, senders*each, off)
+		}
+		last := bytes.Repeat([]byte("x"), 1<<20)
+		fail := make(chan error, 1)
+		go func() { fail <- s.WriteLarge(last) }()
+		expect(t, in, string(last[:1000]))
+		s.End([]byte("bye"), nil)
+		expect(t, in, string(last[1000:])+"bye")
+		if err := receive(t, fail); err != nil {
+			t.Error(err)
+		}
+		if rest := expectEnd(t, in); rest != "" {
+			t.Errorf("%d bytes too many", len(rest))
 		}
 	})
 }
