@@ -37,9 +37,11 @@ func (e *Endpoint) accept(r *Request) (*Response, *Refusal) {
 	if !o.originAllowed(r) {
 		return nil, &Refusal{Status: http.StatusForbidden, Reason: "origin is not allowed"}
 	}
-	res := &Response{Opcode: o.Opcode, Header: o.Header.Clone()}
-	if res.Header == nil {
-		res.Header = http.Header{}
+	res := &Response{Opcode: o.Opcode, Header: o.Header}
+	if o.Accept != nil { // which may change it
+		if res.Header = o.Header.Clone(); res.Header == nil {
+			res.Header = http.Header{}
+		}
 	}
 	if i := slices.IndexFunc(o.Subprotocols, func(p string) bool { return slices.Contains(r.Protocols, p) }); i >= 0 {
 		res.Subprotocol = o.Subprotocols[i]
@@ -87,7 +89,8 @@ func (r *Request) readFields() *Refusal {
 	if len(key) != 1 || len(key[0]) != 24 {
 		return malformed("Sec-WebSocket-Key is required exactly once, with 16 bytes in base64")
 	}
-	if nonce, err := base64.StdEncoding.DecodeString(key[0]); err != nil || len(nonce) != 16 {
+	var nonce [18]byte
+	if n, err := base64.StdEncoding.Decode(nonce[:], []byte(key[0])); err != nil || n != 16 {
 		return malformed("Sec-WebSocket-Key is required exactly once, with 16 bytes in base64")
 	}
 	r.key = key[0]
@@ -215,7 +218,9 @@ func appendField(dst []byte, name, value string) []byte {
 
 // appendAcceptKey appends the proof that the request was understood (RFC 6455 §4.2.2, item 5.4).
 func appendAcceptKey(dst []byte, key string) []byte {
-	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	const magic = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+	var proof [24 + len(magic)]byte
+	sum := sha1.Sum(append(append(proof[:0], key...), magic...))
 	return base64.StdEncoding.AppendEncode(dst, sum[:])
 }
 

@@ -144,8 +144,25 @@ func parseRequest(head string) (*Request, *Refusal) {
 	return r, nil
 }
 
+// isPlainPath reports whether a path, as it is sent, means itself.
+func isPlainPath(path string) bool {
+	if path == "" || path[0] != '/' {
+		return false
+	}
+	for i := range len(path) {
+		if b := path[i]; !isLetter(b) && !isDigit(b) && strings.IndexByte("/-._~", b) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // parseTarget accepts the origin form and the absolute form (RFC 9112 §3.2). The latter brings its own host, which wins.
 func (r *Request) parseTarget() *Refusal {
+	if path, query, _ := strings.Cut(r.Target, "?"); isPlainPath(path) {
+		r.Path, r.RawQuery = path, query
+		return nil
+	}
 	u, err := url.ParseRequestURI(r.Target)
 	switch {
 	case err != nil:

@@ -71,17 +71,42 @@ func checkFieldLine(line []byte) *Refusal {
 
 // parseFields cuts lines that were checked, up to the empty one, into fields under their canonical names.
 func parseFields(lines string) http.Header {
-	header := make(http.Header, strings.Count(lines, "\r\n")-1)
-	for {
+	n := strings.Count(lines, "\r\n") - 1
+	header := make(http.Header, n)
+	values := make([]string, n) // of which most fields get one
+	for i := 0; ; i++ {
 		var line string
 		line, lines, _ = strings.Cut(lines, "\r\n")
 		if line == "" {
 			return header
 		}
 		name, value, _ := strings.Cut(line, ":")
-		name = textproto.CanonicalMIMEHeaderKey(name)
-		header[name] = append(header[name], strings.Trim(value, " \t"))
+		name, value = canonical(name), strings.Trim(value, " \t")
+		if earlier := header[name]; earlier != nil {
+			header[name] = append(earlier, value)
+			continue
+		}
+		values[i] = value
+		header[name] = values[i : i+1 : i+1]
 	}
+}
+
+// canonical is the canonical name of a field. Those that handshakes have, as clients write them, take no memory.
+func canonical(name string) string {
+	if known, ok := usual[name]; ok {
+		return known
+	}
+	return textproto.CanonicalMIMEHeaderKey(name)
+}
+
+var usual = map[string]string{
+	"Sec-WebSocket-Key": "Sec-Websocket-Key", "sec-websocket-key": "Sec-Websocket-Key",
+	"Sec-WebSocket-Version": "Sec-Websocket-Version", "sec-websocket-version": "Sec-Websocket-Version",
+	"Sec-WebSocket-Extensions": "Sec-Websocket-Extensions", "sec-websocket-extensions": "Sec-Websocket-Extensions",
+	"Sec-WebSocket-Protocol": "Sec-Websocket-Protocol", "sec-websocket-protocol": "Sec-Websocket-Protocol",
+	"Sec-WebSocket-Accept": "Sec-Websocket-Accept", "sec-websocket-accept": "Sec-Websocket-Accept",
+	"Host": "Host", "host": "Host", "Upgrade": "Upgrade", "upgrade": "Upgrade", "Connection": "Connection", "connection": "Connection",
+	"Origin": "Origin", "origin": "Origin", "User-Agent": "User-Agent", "user-agent": "User-Agent", "Cookie": "Cookie", "cookie": "Cookie",
 }
 
 // announcesBody reports whether something else than frames is said to follow the head. A body is no part of a handshake, and
