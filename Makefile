@@ -72,6 +72,10 @@ proof-replay: ## Replay the full recordings in SLUICE_DATA to 70 clients at all 
 proof-session: ## Close 15,000 sessions by Shutdown, on both engines
 	go test -tags proof -count 1 -timeout 20m -v -run '^TestProof' ./session
 
+.PHONY: proof-websocket
+proof-websocket: ## Open and close a million WebSocket connections, in all ways, and see that nothing is left
+	go test -tags proof -count 1 -timeout 30m -v -run '^TestOpensAndCloses$$' ./websocket
+
 .PHONY: bench-library
 bench-library: ## Compare package session with a loop in C, package net and netpoll; a quarter of an hour on a quiet machine
 	@cd bench && go run ./library $(if $(CELLS),-cells $(CELLS)) $(BENCHFLAGS)
