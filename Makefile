@@ -16,6 +16,9 @@ PKG ?= ./...
 BENCHFLAGS ?=
 # Which cells those two measure, all when empty: CELLS=e100,p1000.
 CELLS ?=
+# Which cases and sides make autobahn runs: CASES='1.* 12.3.*' DIRECTION=client; all without them.
+CASES ?=
+DIRECTION ?=
 # More arguments for go test: TESTFLAGS='-run Resume -v'.
 TESTFLAGS ?=
 # Folders with a package-lock.json whose packages tests and generated files need; those that do not exist are passed over.
@@ -75,6 +78,10 @@ proof-session: ## Close 15,000 sessions by Shutdown, on both engines
 .PHONY: proof-websocket
 proof-websocket: ## Open and close a million WebSocket connections, in all ways, and see that nothing is left
 	go test -tags proof -count 1 -timeout 30m -v -run '^TestOpensAndCloses$$' ./websocket
+
+.PHONY: autobahn
+autobahn: ## Run the Autobahn testsuite against servers and clients of package websocket; half an hour on two processors
+	@env=$$(tools/autobahn-env) && go run ./internal/autobahn -env "$$env" -cases '$(CASES)' -direction '$(DIRECTION)'
 
 .PHONY: bench-library
 bench-library: ## Compare package session with a loop in C, package net and netpoll; a quarter of an hour on a quiet machine

@@ -27,6 +27,9 @@ var layers = map[string]layer{
 	"internal/...":    {ours: []string{"internal/..."}},
 	"internal/wsdial": {},
 
+	// A command for testing.
+	"internal/autobahn": {ours: []string{"websocket"}},
+
 	// The library: leaves first. It uses the standard library only.
 	"timingwheel":    {},
 	"workerpool":     {},

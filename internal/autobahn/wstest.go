@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// spec is the file that tells wstest what to do.
+type spec struct {
+	Outdir       string   `json:"outdir"`
+	URL          string   `json:"url,omitempty"`     // where it listens, as a server
+	Servers      []target `json:"servers,omitempty"` // whom it tests, as a client
+	Cases        []string `json:"cases"`
+	ExcludeCases []string `json:"exclude-cases"`
+	ExcludeAgent struct{} `json:"exclude-agent-cases"`
+}
+
+type target struct {
+	Agent string `json:"agent"`
+	URL   string `json:"url"`
+}
+
+// What the programs print when they are ready.
+const (
+	echoReady   = "listening on "
+	wstestReady = "Ok, will run "
+)
+
+// wstest returns the command that runs the testsuite as a specification says.
+func (s *suite) wstest(ctx context.Context, mode string, j job, what spec) (*exec.Cmd, error) {
+	what.Outdir, what.Cases, what.ExcludeCases = s.folder(j), j.cases, []string{}
+	text, err := json.MarshalIndent(what, "", "\t")
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(s.folder(j), "spec.json")
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(s.env, "bin", "wstest"), "-m", mode, "-s", file, "-u", "0")
+	cmd.Env = append(os.Environ(), "PYTHONUNBUFFERED=1")
+	return cmd, nil
+}
+
+// runServer starts our server and has wstest test it.
+func (s *suite) runServer(ctx context.Context, j job) error {
+	args := append([]string{"-listen", "127.0.0.1:0", "-fragments", fmt.Sprint(maxFragments)}, j.lane.args...)
+	server, err := start(exec.CommandContext(ctx, s.echo, args...), filepath.Join(s.folder(j), "server.log"), echoReady)
+	if err != nil {
+		return err
+	}
+	address, err := server.ready(ctx)
+	if err == nil {
+		err = s.fuzz(ctx, j, "ws://"+address)
+	}
+	_ = server.cmd.Process.Signal(syscall.SIGTERM)
+	if ended := server.end(); err == nil {
+		err = ended
+	}
+	return err
+}
+
+// fuzz runs wstest as a client.
+func (s *suite) fuzz(ctx context.Context, j job, url string) error {
+	cmd, err := s.wstest(ctx, "fuzzingclient", j, spec{Servers: []target{{Agent: j.lane.name, URL: url}}})
+	if err != nil {
+		return err
+	}
+	p, err := start(cmd, filepath.Join(s.folder(j), "wstest.log"), wstestReady)
+	if err != nil {
+		return err
+	}
+	<-p.done
+	return p.end()
+}
+
+// runClient starts wstest as a server and has our client do what it is told.
+func (s *suite) runClient(ctx context.Context, j job) error {
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	cmd, err := s.wstest(ctx, "fuzzingserver", j, spec{URL: "ws://" + address})
+	if err != nil {
+		return err
+	}
+	p, err := start(cmd, filepath.Join(s.folder(j), "wstest.log"), wstestReady)
+	if err != nil {
+		return err
+	}
+	if _, err = p.ready(ctx); err == nil {
+		err = awaitListener(ctx, address, p.done)
+	}
+	if err == nil {
+		err = client{address: address, agent: j.lane.name}.run(ctx, j.cases)
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = p.end() // how does not matter: the report is written, or there is an error
+	return err
+}
+
+// freeAddress returns an address on which nobody listens at the moment. wstest cannot be given port 0.
+func freeAddress() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = ln.Close() }()
+	return ln.Addr().String(), nil
+}
+
+// awaitListener tries until somebody listens: wstest says that it is ready a moment before.
+func awaitListener(ctx context.Context, address string, ended <-chan struct{}) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", address)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-tick.C:
+		case <-ended:
+			return fmt.Errorf("wstest ended before it listened on %s", address)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// process is a program that runs beside this one, with its output in a file.
+type process struct {
+	cmd  *exec.Cmd
+	out  *output
+	done chan struct{} // closed when it has ended and err is set
+	err  error
+}
+
+const (
+	// startTime is how long a program may take until it says that it is ready.
+	startTime = time.Minute
+	// endTime is how long one may take to end when it was asked to.
+	endTime = 30 * time.Second
+)
+
+// start starts a program, which says with a line that contains mark that it is ready.
+func start(cmd *exec.Cmd, logfile, mark string) (*process, error) {
+	file, err := os.Create(logfile)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: cmd, out: &output{file: file, mark: mark, found: make(chan string, 1)}, done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = p.out, p.out
+	if err := cmd.Start(); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	go func() {
+		p.err = cmd.Wait()
+		_ = file.Close()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// ready waits until the program is ready, and returns what its line has behind the mark.
+func (p *process) ready(ctx context.Context) (string, error) {
+	timer := time.NewTimer(startTime)
+	defer timer.Stop()
+	select {
+	case rest := <-p.out.found:
+		return rest, nil
+	case <-p.done:
+		return "", fmt.Errorf("%s ended before it was ready: see %s", filepath.Base(p.cmd.Path), p.out.file.Name())
+	case <-timer.C:
+		return "", fmt.Errorf("%s is not ready after %v: see %s", filepath.Base(p.cmd.Path), startTime, p.out.file.Name())
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// end waits for the program, which ends by itself or was asked to, and kills it when that takes too long.
+func (p *process) end() error {
+	timer := time.NewTimer(endTime)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C:
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		return fmt.Errorf("%s did not end: see %s", filepath.Base(p.cmd.Path), p.out.file.Name())
+	}
+	if p.err != nil {
+		return fmt.Errorf("%s: %w: see %s", filepath.Base(p.cmd.Path), p.err, p.out.file.Name())
+	}
+	return nil
+}
+
+// output is what a program prints. It belongs to the goroutine that copies it.
+type output struct {
+	file  *os.File
+	mark  string // no longer looked for when it is empty
+	line  []byte // the beginning of one
+	found chan string
+}
+
+// Write implements io.Writer.
+func (o *output) Write(b []byte) (int, error) {
+	for _, c := range b {
+		if o.mark == "" {
+			break
+		}
+		if c != '\n' {
+			o.line = append(o.line, c)
+			continue
+		}
+		if _, rest, ok := strings.Cut(string(o.line), o.mark); ok {
+			o.found <- rest
+			o.mark = ""
+		}
+		o.line = o.line[:0]
+	}
+	return o.file.Write(b)
+}
