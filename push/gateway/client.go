@@ -100,7 +100,7 @@ func (c *client) TryWrite(frames []hub.Frame) int {
 // Disconnect implements hub.Carrier. It may be called by anybody, any number of times; the first call counts.
 func (c *client) Disconnect(d push.Disconnect) {
 	if s := c.session.Load(); s != nil && !c.ended.Swap(true) {
-		s.End(c.codec.AppendClose(nil, d.Code, d.Reason), d)
+		s.EndWait(c.codec.AppendClose(nil, d.Code, d.Reason), d)
 	}
 }
 

@@ -75,7 +75,7 @@ func Example_session() {
 			_ = s.Send(fmt.Appendf(nil, "%s to you", msg))
 		},
 		Drain: func(s *session.Session, c *wire.Codec) {
-			s.End(c.AppendClose(nil, wire.CloseServiceRestart, "come back soon"), nil)
+			s.EndWait(c.AppendClose(nil, wire.CloseServiceRestart, "come back soon"), nil)
 		},
 	}
 	srv := session.NewServer(nil, handler.Handler(), nil)
