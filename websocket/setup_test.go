@@ -2,6 +2,7 @@ package websocket_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -61,7 +62,7 @@ func serve(t *testing.T, h *websocket.Handler, o *websocket.Options) (*websocket
 	go func() { served <- srv.Serve(ln) }()
 	t.Cleanup(func() {
 		_ = srv.Close()
-		if err := <-served; err != session.ErrServerClosed {
+		if err := <-served; !errors.Is(err, session.ErrServerClosed) {
 			t.Error(err)
 		}
 	})

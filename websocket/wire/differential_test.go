@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -45,7 +46,7 @@ func readGorilla(w http.ResponseWriter, r *http.Request) (got reading) {
 	for {
 		kind, data, err := c.ReadMessage()
 		if err != nil {
-			e, closed := err.(*gorilla.CloseError)
+			e, closed := errors.AsType[*gorilla.CloseError](err)
 			got.broken = !closed || e.Code == gorilla.CloseAbnormalClosure && e.Text != io.ErrUnexpectedEOF.Error()
 			got.why = err
 			return got
@@ -59,7 +60,7 @@ func readCoder(w http.ResponseWriter, r *http.Request) (got reading) {
 	if err != nil {
 		return reading{broken: true}
 	}
-	defer c.CloseNow()
+	defer func() { _ = c.CloseNow() }()
 	c.SetReadLimit(1 << 20)
 	for {
 		kind, data, err := c.Read(context.Background())
