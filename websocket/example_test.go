@@ -1,0 +1,367 @@
+package websocket_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/sluice-push/sluice/session"
+	"github.com/sluice-push/sluice/websocket"
+	"github.com/sluice-push/sluice/websocket/wire"
+)
+
+// running runs a server on a port of its own, and says where.
+func running(srv *websocket.Server) (url string, stop func()) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() { defer close(served); _ = srv.Serve(ln) }()
+	return "ws://" + ln.Addr().String() + "/", func() { _ = srv.Close(); <-served }
+}
+
+// dialed is a connection that must succeed.
+func dialed(url string, o *websocket.Options) *websocket.Conn {
+	c, err := websocket.Dial(context.Background(), url, o)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return c
+}
+
+// printNext prints the next message of a connection.
+func printNext(c *websocket.Conn) {
+	m, err := c.Receive(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s\n", m.Data)
+}
+
+// A server in two lines, and a client.
+func Example() {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	echo := func(c *websocket.Conn, m websocket.Message) { _ = c.Send(m.Op, m.Data) }
+	srv := websocket.NewServer(&websocket.Handler{Message: echo}, nil)
+	go func() { _ = srv.Serve(ln) }()
+	defer srv.Close()
+
+	c := dialed("ws://"+ln.Addr().String(), nil)
+	defer c.CloseNow()
+	_ = c.SendText("hello")
+	printNext(c)
+	// Output: hello
+}
+
+// Beside other paths of a net/http server: nothing of it stays with the connection.
+func ExampleServer_ServeHTTP() {
+	live := websocket.NewServer(echo, nil)
+	defer live.Close()
+
+	mux := http.NewServeMux()
+	mux.Handle("/live", live)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "a page") })
+
+	web := httptest.NewServer(mux)
+	defer web.Close()
+	c := dialed("ws"+strings.TrimPrefix(web.URL, "http")+"/live", nil)
+	defer c.CloseNow()
+	_ = c.SendText("hello")
+	printNext(c)
+	// Output: hello
+}
+
+// follow prints the news of a server until it has no more.
+func follow(ctx context.Context, url string) error {
+	c, err := websocket.Dial(ctx, url, nil)
+	if err != nil {
+		return err
+	}
+	defer c.CloseNow()
+	for m, err := range c.Messages(ctx) {
+		if err != nil {
+			return err // the connection failed, or ctx is done
+		}
+		fmt.Printf("%s\n", m.Data) // valid until the next one
+	}
+	return nil // the server said goodbye
+}
+
+// Messages of a client are asked for. The loop ends when the server says goodbye.
+func ExampleConn_Messages() {
+	url, stop := running(websocket.NewServer(&websocket.Handler{
+		Open: func(c *websocket.Conn, _ *websocket.Request) error {
+			return errors.Join(c.SendText("sunny"), c.SendText("still sunny"), c.Close(websocket.CloseGoingAway, "no more"))
+		},
+	}, nil))
+	defer stop()
+
+	fmt.Println(follow(context.Background(), url))
+	// Output:
+	// sunny
+	// still sunny
+	// <nil>
+}
+
+// shout answers louder. The handler of srv says Pull: true.
+func shout(srv *websocket.Server, w http.ResponseWriter, r *http.Request) {
+	c, err := srv.Upgrade(w, r)
+	if err != nil {
+		return // the client has been answered
+	}
+	for m, err := range c.Messages(context.Background()) {
+		if err == nil {
+			_ = c.SendText(strings.ToUpper(string(m.Data)))
+		}
+	}
+}
+
+// Under net/http a handler may keep its goroutine and read as it likes.
+func ExampleServer_Upgrade() {
+	srv := websocket.NewServer(&websocket.Handler{Pull: true}, nil)
+	defer srv.Close()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { shout(srv, w, r) }))
+	defer web.Close()
+
+	c := dialed("ws"+strings.TrimPrefix(web.URL, "http"), nil)
+	defer c.CloseNow()
+	_ = c.SendText("hello")
+	printNext(c)
+	// Output: HELLO
+}
+
+// upload sends what a reader has, of any length, as one message.
+func upload(c *websocket.Conn, r io.Reader) error {
+	w, err := c.NextWriter(websocket.OpBinary)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, r)
+	return errors.Join(err, w.Close())
+}
+
+// Messages that are larger than memory, both ways.
+func ExampleConn_NextReader() {
+	conns := make(chan *websocket.Conn, 1)
+	url, stop := running(websocket.NewServer(&websocket.Handler{
+		Pull: true,
+		Open: func(c *websocket.Conn, _ *websocket.Request) error { conns <- c; return nil },
+	}, &websocket.Options{MaxMessage: 1 << 30}))
+	defer stop()
+	c := dialed(url, nil)
+	defer c.CloseNow()
+	sent := make(chan error, 1)
+	go func() { sent <- upload(c, io.LimitReader(zeros{}, 10<<20)) }()
+
+	_, r, err := (<-conns).NextReader(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	n, err := io.Copy(io.Discard, r) // as it arrives
+	fmt.Println(n, err, <-sent)
+	// Output: 10485760 <nil> <nil>
+}
+
+// zeros is a source without end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// tell sends to everybody. Its server has Options.Session.Policy: session.Refuse, so that nobody waits for who reads slowly.
+func tell(srv *websocket.Server, text string) {
+	p := websocket.Prepare(websocket.OpText, []byte(text))
+	for c := range srv.Conns() {
+		if errors.Is(c.SendPrepared(p), session.ErrQueueFull) {
+			_ = c.Close(4008, "you read too slowly")
+		}
+	}
+}
+
+// One frame for everybody. Who does not keep up is sent away, and may come back.
+func ExamplePrepare() {
+	opened := make(chan struct{})
+	srv := websocket.NewServer(&websocket.Handler{
+		Open: func(*websocket.Conn, *websocket.Request) error { opened <- struct{}{}; return nil },
+	}, &websocket.Options{Session: session.Options{Policy: session.Refuse}})
+	url, stop := running(srv)
+	defer stop()
+	ann, bob := dialed(url, nil), dialed(url, nil)
+	<-opened
+	<-opened
+
+	tell(srv, "the same for everybody")
+	printNext(ann)
+	printNext(bob)
+	// Output:
+	// the same for everybody
+	// the same for everybody
+}
+
+// Compression is used when both sides are for it.
+func ExampleCompression() {
+	o := &websocket.Options{Compression: &websocket.Compression{}}
+	url, stop := running(websocket.NewServer(echo, o))
+	defer stop()
+
+	compressed := make(chan bool, 1)
+	c := dialed(url, &websocket.Options{
+		Compression: &websocket.Compression{},
+		Accepted: func(r *websocket.ClientResponse) error {
+			compressed <- strings.HasPrefix(r.Extensions, "permessage-deflate")
+			return nil
+		},
+	})
+	defer c.CloseNow()
+	_ = c.SendText(strings.Repeat("again and ", 10) + "again")
+	m, err := c.Receive(context.Background())
+	fmt.Println(<-compressed, len(m.Data), err)
+	// Output: true 105 <nil>
+}
+
+// A code says why; the other side gets it.
+func ExampleConn_Close() {
+	told := make(chan uint16)
+	url, stop := running(websocket.NewServer(&websocket.Handler{
+		Message: func(c *websocket.Conn, _ websocket.Message) { _ = c.Close(4003, "log in first") },
+		Close:   func(_ *websocket.Conn, info *session.CloseInfo) { told <- websocket.CodeOf(info.Err) },
+	}, nil))
+	defer stop()
+
+	c := dialed(url, nil)
+	_ = c.SendText("give me everything")
+	_, err := c.Receive(context.Background())
+	if end, ok := errors.AsType[*websocket.CloseError](err); ok {
+		fmt.Println(end.Code, end.Reason, end.Remote)
+	}
+	fmt.Println(websocket.CodeOf(err), <-told)
+	// Output:
+	// 4003 log in first true
+	// 4003 4003
+}
+
+// player is what a connection is about.
+type player struct {
+	name  string
+	moves int
+}
+
+// playerOf is the one place that knows what Value holds.
+func playerOf(c *websocket.Conn) *player { return c.Value().(*player) }
+
+// game is a handler of connections with a state.
+var game = &websocket.Handler{
+	Open: func(c *websocket.Conn, r *websocket.Request) error {
+		c.SetValue(&player{name: strings.Clone(r.RawQuery)})
+		return nil
+	},
+	Message: func(c *websocket.Conn, m websocket.Message) {
+		p := playerOf(c)
+		p.moves++
+		_ = c.SendText(fmt.Sprintf("%s, move %d: %s", p.name, p.moves, m.Data))
+	},
+}
+
+// State of a connection, with its type in one place. Functions of one connection run one after the other: it needs no lock.
+func ExampleConn_SetValue() {
+	url, stop := running(websocket.NewServer(game, nil))
+	defer stop()
+
+	c := dialed(url+"?ann", nil)
+	defer c.CloseNow()
+	_ = errors.Join(c.SendText("e4"), c.SendText("e5"))
+	printNext(c)
+	printNext(c)
+	// Output:
+	// ann, move 1: e4
+	// ann, move 2: e5
+}
+
+// secure connects over TLS, to a server whose certificate one of roots has signed.
+func secure(ctx context.Context, url string, roots *x509.CertPool) (*websocket.Conn, error) {
+	return websocket.Dial(ctx, url, &websocket.Options{
+		Header:  http.Header{"Authorization": {"Bearer secret"}},
+		Session: session.Options{TLS: &tls.Config{RootCAs: roots}},
+	})
+}
+
+// Over TLS, with an authority of one's own.
+func ExampleDial() {
+	srv := websocket.NewServer(echo, nil)
+	defer srv.Close()
+	web := httptest.NewTLSServer(srv)
+	defer web.Close()
+
+	roots := x509.NewCertPool()
+	roots.AddCert(web.Certificate())
+	c, err := secure(context.Background(), "wss"+strings.TrimPrefix(web.URL, "https"), roots)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.CloseNow()
+	_ = c.SendText("hello")
+	printNext(c)
+	// Output: hello
+}
+
+// public are the settings of a server on the open network.
+var public = &websocket.Options{
+	Origins:      []string{"https://example.com", "https://*.example.org"},
+	Subprotocols: []string{"prices.v2", "prices.v1"},
+	MaxMessage:   4 << 10,
+	Ping:         25 * time.Second,
+	Accept: func(r *websocket.Request, _ *websocket.Response) error {
+		if r.Path != "/live" {
+			return &websocket.Refusal{Status: http.StatusNotFound, Reason: "nothing here"}
+		}
+		return nil
+	},
+	Session: session.Options{MaxSessions: 100_000, MaxSessionsPerAddress: 100, NotSentLowat: 16 << 10},
+}
+
+// Who may connect, and what is asked of them.
+func ExampleOptions() {
+	url, stop := running(websocket.NewServer(echo, public))
+	defer stop()
+
+	c := dialed(url+"live", &websocket.Options{Subprotocols: []string{"prices.v1"}})
+	defer c.CloseNow()
+	_, err := websocket.Dial(context.Background(), url+"nowhere", nil)
+	refused, ok := errors.AsType[*wire.HandshakeError](err)
+	fmt.Println(c.Subprotocol(), ok, refused.Status)
+	// Output: prices.v1 true 404
+}
+
+// A client of many connections, whose messages come by themselves.
+func ExampleClient() {
+	url, stop := running(websocket.NewServer(echo, nil))
+	defer stop()
+
+	got := make(chan string)
+	client := websocket.NewClient(&websocket.Handler{
+		Message: func(_ *websocket.Conn, m websocket.Message) { got <- string(m.Data) },
+	}, nil)
+	defer client.Close()
+	for range 2 {
+		c, err := client.Dial(context.Background(), url)
+		if err != nil {
+			log.Fatal(err)
+		}
+		_ = c.SendText("hello")
+	}
+	fmt.Println(<-got, <-got, client.Len())
+	// Output: hello hello 2
+}
