@@ -63,6 +63,7 @@ func (p *Program) Remove() {
 type Process struct {
 	t      testing.TB
 	cmd    *exec.Cmd
+	input  io.WriteCloser
 	lines  *bufio.Scanner
 	stderr bytes.Buffer // complete when the process has ended
 	seen   []string
@@ -81,6 +82,9 @@ func (p *Program) Start(t testing.TB, args ...string) *Process {
 	r.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=10")
 	r.cmd.Stderr = &r.stderr
 	out, err := r.cmd.StdoutPipe()
+	if err == nil {
+		r.input, err = r.cmd.StdinPipe()
+	}
 	if err == nil {
 		err = r.cmd.Start()
 	}
@@ -115,6 +119,22 @@ func (r *Process) After(text string) string {
 	r.t.Helper()
 	_, rest, _ := strings.Cut(r.Line(text), text)
 	return rest
+}
+
+// Type sends a line to standard input.
+func (r *Process) Type(line string) {
+	r.t.Helper()
+	if _, err := io.WriteString(r.input, line+"\n"); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// EndInput ends standard input, as ^D does.
+func (r *Process) EndInput() {
+	r.t.Helper()
+	if err := r.input.Close(); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // Signal sends a signal.
