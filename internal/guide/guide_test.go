@@ -10,29 +10,29 @@ import (
 	"testing"
 )
 
-const page = "../../docs/library.md"
-
-// Every block of Go in the guide is a part of an Example, or a program that builds.
+// Every block of Go in the pages is a part of an Example, or a program that builds.
 func TestBlocks(t *testing.T) {
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
 	examples := readExamples(t)
-	blocks := goBlocks(string(text))
-	if len(blocks) < 10 {
-		t.Fatalf("found only %d blocks of Go", len(blocks))
-	}
-	for _, b := range blocks {
-		t.Run(fmt.Sprintf("line %d", b.line), func(t *testing.T) {
-			if strings.HasPrefix(b.text, "package main\n") {
-				build(t, b.text)
-				return
-			}
-			if want := unindented(b.text); !containsWhole(examples, want) {
-				t.Errorf("library.md:%d: no Example contains this block word for word:\n%s", b.line, b.text)
-			}
-		})
+	for _, page := range []string{"library.md", "websocket.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := goBlocks(string(text))
+		if len(blocks) < 10 {
+			t.Fatalf("%s: found only %d blocks of Go", page, len(blocks))
+		}
+		for _, b := range blocks {
+			t.Run(fmt.Sprintf("%s line %d", page, b.line), func(t *testing.T) {
+				if strings.HasPrefix(b.text, "package main\n") {
+					build(t, b.text)
+					return
+				}
+				if want := unindented(b.text); !containsWhole(examples, want) {
+					t.Errorf("%s:%d: no Example contains this block word for word:\n%s", page, b.line, b.text)
+				}
+			})
+		}
 	}
 }
 
@@ -69,7 +69,7 @@ func readExamples(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []string{"codec", "reconnect", "timingwheel", "transport", "websocket/wire", "workerpool"} {
+	for _, p := range []string{"codec", "reconnect", "timingwheel", "transport", "websocket", "websocket/wire", "workerpool"} {
 		names = append(names, filepath.Join("..", "..", p, "example_test.go"))
 	}
 	var texts []string

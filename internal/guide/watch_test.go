@@ -6,11 +6,8 @@ import (
 	"errors"
 	"expvar"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,7 +15,6 @@ import (
 	"github.com/sluice-push/sluice/codec"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/transport"
-	"github.com/sluice-push/sluice/websocket/wire"
 )
 
 func Example_observe() {
@@ -68,63 +64,4 @@ func TestPublic(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = second.Close()
-}
-
-// exchange sends a request and a message, and returns what the server says, up to the message.
-func exchange(t *testing.T, conn net.Conn) string {
-	t.Helper()
-	_, err := io.WriteString(conn, "GET /live HTTP/1.1\r\nHost: example.com\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n\x81\x82\x00\x00\x00\x00hi")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got strings.Builder
-	for one := make([]byte, 1); !strings.HasSuffix(got.String(), "\x81\x02hi"); {
-		if _, err := conn.Read(one); err != nil {
-			t.Fatalf("%v after %q", err, got.String())
-		}
-		got.Write(one)
-	}
-	return got.String()
-}
-
-func TestWebSocket(t *testing.T) {
-	srv := session.NewServer(nil, &session.Handler{
-		Open: func(s *session.Session) error {
-			s.SetCodec(wire.NewHandshake(&wire.Options{Origins: []string{"https://example.com"}}))
-			return nil
-		},
-		Message: func(s *session.Session, msg []byte) { _ = s.Send(msg) },
-	}, nil)
-
-	conn, stop := serve(srv)
-	defer stop()
-	if got := exchange(t, conn); !strings.HasPrefix(got, "HTTP/1.1 101 ") {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestUpgrade(t *testing.T) {
-	mux := http.NewServeMux()
-	srv := session.NewServer(nil, &session.Handler{Message: echo}, nil)
-	defer srv.Close()
-
-	mux.HandleFunc("/live", func(w http.ResponseWriter, r *http.Request) {
-		up, err := wire.Upgrade(w, r, nil)
-		if err != nil {
-			return // the client has been answered
-		}
-		_, _ = srv.ServeConn(up.Conn, &session.Attach{Codec: up.Codec, Initial: up.Unread})
-	})
-
-	web := httptest.NewServer(mux)
-	defer web.Close()
-	conn, err := net.Dial("tcp", web.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if got := exchange(t, conn); !strings.HasPrefix(got, "HTTP/1.1 101 ") {
-		t.Errorf("got %q", got)
-	}
 }
