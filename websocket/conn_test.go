@@ -219,8 +219,10 @@ func TestHandshake(t *testing.T) {
 			return c.SendText("welcome to " + c.Subprotocol())
 		}}, &websocket.Options{Subprotocols: []string{"b", "a"}, Header: http.Header{"X-Server": {"1"}}})
 		var answer http.Header
-		c := dial(t, url, &websocket.Options{Subprotocols: []string{"a", "b"}, Header: http.Header{"X-Client": {"2"}},
-			Accepted: func(r *websocket.ClientResponse) error { answer = r.Header; return nil }})
+		c := dial(t, url, &websocket.Options{
+			Subprotocols: []string{"a", "b"}, Header: http.Header{"X-Client": {"2"}},
+			Accepted: func(r *websocket.ClientResponse) error { answer = r.Header; return nil },
+		})
 		if m := receive(t, c); string(m.Data) != "welcome to b" || c.Subprotocol() != "b" {
 			t.Errorf("%q, %q", m.Data, c.Subprotocol())
 		}

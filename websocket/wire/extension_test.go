@@ -113,7 +113,8 @@ func TestClientNegotiation(t *testing.T) {
 		},
 		{
 			"a deflater without small windows", &wire.Compression{NewDeflater: largest},
-			"permessage-deflate" + none + "; client_max_window_bits", []string{"permessage-deflate" + none},
+			"permessage-deflate" + none + "; client_max_window_bits",
+			[]string{"permessage-deflate" + none},
 			[]string{"permessage-deflate" + none + "; client_max_window_bits=9"},
 		},
 	} {
