@@ -107,7 +107,7 @@ func (s *suite) run(ctx context.Context, direction string, patterns []string) er
 func (s *suite) known(ctx context.Context) ([]string, error) {
 	const list = `from autobahntestsuite.case import Cases
 print("\n".join(c.__name__[len("Case"):].replace("_", ".") for c in Cases))`
-	out, err := exec.CommandContext(ctx, filepath.Join(s.env, "bin", "python"), "-c", list).Output()
+	out, err := exec.CommandContext(ctx, s.python(), "-c", list).Output()
 	if err != nil {
 		return nil, fmt.Errorf("ask the testsuite for its cases: %w", err)
 	}

@@ -111,7 +111,7 @@ func TestGivenUp(t *testing.T) {
 func TestSilent(t *testing.T) {
 	t.Parallel()
 	s := programs(t, "websocket-silent")
-	p, err := start(exec.Command(s.echo), filepath.Join(s.env, "server.log"), echoReady)
+	p, err := start(exec.Command(s.echo), filepath.Join(s.env, "server.log"), serverReady)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +15,7 @@ import (
 // spec is the file that tells wstest what to do.
 type spec struct {
 	Outdir       string   `json:"outdir"`
-	URL          string   `json:"url,omitempty"`     // where it listens, as a server
+	URL          string   `json:"url,omitempty"`     // its own, as a server
 	Servers      []target `json:"servers,omitempty"` // whom it tests, as a client
 	Cases        []string `json:"cases"`
 	ExcludeCases []string `json:"exclude-cases"`
@@ -28,11 +27,30 @@ type target struct {
 	URL   string `json:"url"`
 }
 
-// What the programs print when they are ready.
+// What the programs print when they are ready: a server its address, behind it.
 const (
-	echoReady   = "listening on "
-	wstestReady = "Ok, will run "
+	serverReady = "listening on "
+	clientReady = "Ok, will run "
 )
+
+// launcher runs wstest such that, as a server, it listens on the loopback interface only, on a port of the kernel's choice, and says so.
+// By itself it listens on all interfaces, on the port of its URL, which may be taken by then, and which it expects in the field Host.
+const launcher = `import sys
+from autobahntestsuite import wstest
+from twisted.internet import reactor
+listen = reactor.listenTCP
+def listen_locally(port, factory, backlog=50, interface=""):
+    listener = listen(0, factory, backlog, "127.0.0.1")
+    factory.port = factory.externalPort = listener.getHost().port
+    print("listening on 127.0.0.1:%d" % factory.port)
+    return listener
+reactor.listenTCP = listen_locally
+sys.argv[0] = "wstest"
+wstest.run()
+`
+
+// python is the interpreter of the environment.
+func (s *suite) python() string { return filepath.Join(s.env, "bin", "python") }
 
 // wstest returns the command that runs the testsuite as a specification says.
 func (s *suite) wstest(ctx context.Context, mode string, j job, what spec) (*exec.Cmd, error) {
@@ -45,7 +63,7 @@ func (s *suite) wstest(ctx context.Context, mode string, j job, what spec) (*exe
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(s.env, "bin", "wstest"), "-m", mode, "-s", file, "-u", "0")
+	cmd := exec.CommandContext(ctx, s.python(), "-c", launcher, "-m", mode, "-s", file, "-u", "0")
 	cmd.Env = append(os.Environ(), "PYTHONUNBUFFERED=1")
 	return cmd, nil
 }
@@ -53,7 +71,7 @@ func (s *suite) wstest(ctx context.Context, mode string, j job, what spec) (*exe
 // runServer starts our server and has wstest test it.
 func (s *suite) runServer(ctx context.Context, j job) error {
 	args := append([]string{"-listen", "127.0.0.1:0", "-fragments", fmt.Sprint(maxFragments)}, j.lane.args...)
-	server, err := start(exec.CommandContext(ctx, s.echo, args...), filepath.Join(s.folder(j), "server.log"), echoReady)
+	server, err := start(exec.CommandContext(ctx, s.echo, args...), filepath.Join(s.folder(j), "server.log"), serverReady)
 	if err != nil {
 		return err
 	}
@@ -74,7 +92,7 @@ func (s *suite) fuzz(ctx context.Context, j job, url string) error {
 	if err != nil {
 		return err
 	}
-	p, err := start(cmd, filepath.Join(s.folder(j), "wstest.log"), wstestReady)
+	p, err := start(cmd, filepath.Join(s.folder(j), "wstest.log"), clientReady)
 	if err != nil {
 		return err
 	}
@@ -84,57 +102,21 @@ func (s *suite) fuzz(ctx context.Context, j job, url string) error {
 
 // runClient starts wstest as a server and has our client do what it is told.
 func (s *suite) runClient(ctx context.Context, j job) error {
-	address, err := freeAddress()
+	cmd, err := s.wstest(ctx, "fuzzingserver", j, spec{URL: "ws://127.0.0.1:1"})
 	if err != nil {
 		return err
 	}
-	cmd, err := s.wstest(ctx, "fuzzingserver", j, spec{URL: "ws://" + address})
+	p, err := start(cmd, filepath.Join(s.folder(j), "wstest.log"), serverReady)
 	if err != nil {
 		return err
 	}
-	p, err := start(cmd, filepath.Join(s.folder(j), "wstest.log"), wstestReady)
-	if err != nil {
-		return err
-	}
-	if _, err = p.ready(ctx); err == nil {
-		err = awaitListener(ctx, address, p.done)
-	}
+	address, err := p.ready(ctx)
 	if err == nil {
 		err = client{address: address, agent: j.lane.name}.run(ctx, j.cases)
 	}
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	_ = p.end() // how does not matter: the report is written, or there is an error
 	return err
-}
-
-// freeAddress returns an address on which nobody listens at the moment. wstest cannot be given port 0.
-func freeAddress() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().String(), nil
-}
-
-// awaitListener tries until somebody listens: wstest says that it is ready a moment before.
-func awaitListener(ctx context.Context, address string, ended <-chan struct{}) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		var d net.Dialer
-		conn, err := d.DialContext(ctx, "tcp", address)
-		if err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-tick.C:
-		case <-ended:
-			return fmt.Errorf("wstest ended before it listened on %s", address)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // process is a program that runs beside this one, with its output in a file.
