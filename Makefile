@@ -65,6 +65,7 @@ check: ## Everything that has to hold before a change is handed in
 readme: deps ## Run every code block of README.md, the guide and the examples' README in a clean clone of HEAD
 	go run ./internal/readme -timeout 30m README.md
 	go run ./internal/readme -timeout 10m docs/library.md
+	go run ./internal/readme -timeout 10m docs/websocket.md
 	go run ./internal/readme -timeout 10m examples/README.md
 
 .PHONY: proof-replay
