@@ -38,7 +38,9 @@ func NewEndpoint(o *Options) *Endpoint { return &Endpoint{o: o.withDefaults()} }
 // Handshake makes c the codec of a server's connection on which nothing was read yet: see [NewHandshake].
 func (e *Endpoint) Handshake(c *Codec) {
 	e.reset(c)
-	c.under().hs = newHandshake(&e.o)
+	w := c.under()
+	w.first.head = head{maxBytes: e.o.MaxHeaderBytes, maxLines: e.o.MaxHeaderLines, checkFirst: checkRequestLine}
+	w.hs = &w.first
 }
 
 // Open makes c the codec of a server's connection on which the handshake is done: see [New].

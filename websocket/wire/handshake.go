@@ -34,10 +34,6 @@ type handshake struct {
 	head head
 }
 
-func newHandshake(d *Options) *handshake {
-	return &handshake{head: head{maxBytes: d.MaxHeaderBytes, maxLines: d.MaxHeaderLines, checkFirst: checkRequestLine}}
-}
-
 // decodeRequest is Decode until the request was answered.
 func (c *Codec) decodeRequest(in []byte) (int, error) {
 	w := c.work

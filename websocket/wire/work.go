@@ -5,8 +5,9 @@ import "sync"
 // work is what a codec has in hand. It comes from a pool and goes back when there is nothing in it, so that connections between two
 // messages, which are nearly all, hold none. It is owned by the reader.
 type work struct {
-	hs  *handshake // the request is awaited
-	err error      // the verdict; from then on nothing is decoded
+	hs    *handshake // the request is awaited; first, or nil
+	first handshake
+	err   error // the verdict; from then on nothing is decoded
 
 	// The message under way.
 	kind      Opcode // OpText or OpBinary from the first fragment on; OpContinuation when no message is under way
