@@ -177,7 +177,8 @@ func (s *Session) weariedLocked() {
 	s.spoke = false
 }
 
-// greet does the TLS handshake, if there is one, so that Open can see its result, and starts the clocks.
+// greet does the TLS handshake, if there is one, so that Open can see its result, and starts the clocks. It reports whether to open the
+// session: one that was dialed may be ending already, gently, and does so as if Open had been called before.
 func (s *Session) greet() bool {
 	if c, ok := s.conn.(shaker); ok && !s.shake(c) {
 		return false
@@ -185,7 +186,7 @@ func (s *Session) greet() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.startClocksLocked()
-	return s.phase.Load() == phaseOpen
+	return s.phase.Load() != phaseClosed
 }
 
 // shaker is a connection that begins with a handshake.
