@@ -22,9 +22,12 @@ DIRECTION ?=
 # More arguments for go test: TESTFLAGS='-run Resume -v'.
 TESTFLAGS ?=
 # Folders with a package-lock.json whose packages tests and generated files need; those that do not exist are passed over.
-NODE_DIRS ?= push/gateway/testdata/sdk cmd/sluice/page/src sdk/js
+NODE_DIRS ?= push/gateway/testdata/sdk cmd/sluice/page/src sdk/js internal/interop/testdata/node
 # Folders with a requirements.txt, likewise.
 PYTHON_DIRS ?= push/gateway/testdata/python
+
+# Where `make interop` has cargo build the peer in Rust.
+INTEROP_CARGO := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sluice/interop
 
 # Every module of the repository but the tools, which nothing links.
 MODULES := $(shell find . -name go.mod -not -path '*/testdata/*' -not -path '*/node_modules/*' -not -path './tools/*' \
@@ -91,6 +94,13 @@ bench-library: ## Compare package session with a loop in C, package net and netp
 .PHONY: bench-websocket
 bench-websocket: ## Compare package websocket with a loop in C and five other packages; 25 minutes on a quiet machine
 	@cd bench && go run ./websocket $(if $(CELLS),-cells $(CELLS)) $(BENCHFLAGS)
+
+.PHONY: interop
+interop: export CARGO_TARGET_DIR = $(INTEROP_CARGO)
+interop: ## Run package websocket against browsers' and other languages' WebSockets, and print what works
+	@NODE_DIRS=internal/interop/testdata/node PYTHON_DIRS=internal/interop/testdata/python \
+	CARGO_DIRS=internal/interop/testdata/rust MODULES=. tools/deps
+	@cd internal/interop && go vet -tags interop . && go test -tags interop -count 1 -timeout 20m $(TESTFLAGS)
 
 .PHONY: bench-workerpool
 bench-workerpool: ## Measure what a task costs on each executor, and when it starts, beside goroutines and channels
