@@ -23,12 +23,11 @@ func main() {
 		o.Session.Engine = session.EngineGoroutine
 	}
 	if *compress {
-		o.Compression = &websocket.Compression{Takeover: true, PeerTakeover: true}
+		o.Compression = &websocket.Compression{Takeover: !*broadcast, PeerTakeover: true} // what all get is compressed once
 	}
 	var srv *websocket.Server
 	h := &websocket.Handler{Message: echo}
 	if *broadcast {
-		o.Compression = nil                  // so that one frame is everybody's
 		o.Session.Policy = session.CloseSlow // who does not read must not hold up the others
 		h.Message = func(_ *websocket.Conn, m websocket.Message) { toAll(srv, m) }
 	}

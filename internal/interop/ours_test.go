@@ -228,7 +228,7 @@ func (w serverWay) serve(t *testing.T, p client, s scenario) {
 	defer func() {
 		cancel()
 		_ = srv.Close()
-		if err := <-served; err != session.ErrServerClosed {
+		if err := <-served; !errors.Is(err, session.ErrServerClosed) {
 			t.Error(err)
 		}
 	}()
