@@ -122,7 +122,7 @@ func (c *Client) handshake(ctx context.Context, u *url.URL, conn net.Conn, h *wi
 	if err != nil {
 		return nil, fmt.Errorf("websocket: dial: %w", err)
 	}
-	made.s.Store(s)
+	made.began(s)
 	return made, nil
 }
 
@@ -197,7 +197,7 @@ func withCookies(header http.Header, cookies []*http.Cookie) http.Header {
 	return r.Header
 }
 
-// Conns visits the connections that are live when it begins. One may end while it is being visited.
+// Conns visits the connections that are live when it begins: Open is being called, or was. One may end while it is being visited.
 func (c *Client) Conns() iter.Seq[*Conn] { return conns(c.sessions.Sessions()) }
 
 // Len returns the number of live connections.

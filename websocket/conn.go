@@ -17,10 +17,19 @@ type Conn struct {
 	codec wire.Codec
 	s     atomic.Pointer[session.Session] // set before Open is called
 	e     *engine
-	value any         // the user's
-	frag  *fragmented // the message that NextWriter began; guarded by the order of what is encoded
-	pull  *pull       // or nil
+	stage atomic.Uint32
+	value atomic.Pointer[any] // the user's, nil for none
+	frag  *fragmented         // the message that NextWriter began; guarded by the order of what is encoded
+	pull  *pull               // or nil
 }
+
+// The stages of a connection. Until it is opening its fields belong to who makes the handshake, and nobody else may know of it.
+const (
+	shaking    uint32 = iota // the handshake is not done
+	opening                  // Open of the handler is being called
+	drainsSoon               // likewise, and Drain is owed
+	opened
+)
 
 // newConn makes the connection of a session that does not run yet.
 func (e *engine) newConn() *Conn {
@@ -70,10 +79,16 @@ func (c *Conn) LocalAddr() net.Addr { return c.s.Load().LocalAddr() }
 func (c *Conn) Session() *session.Session { return c.s.Load() }
 
 // Value returns what SetValue was last given, or nil.
-func (c *Conn) Value() any { return c.value }
+func (c *Conn) Value() any {
+	if v := c.value.Load(); v != nil {
+		return *v
+	}
+	return nil
+}
 
-// SetValue keeps the user's state of this connection. It is to be called in Open, or else not while Value may be called.
-func (c *Conn) SetValue(v any) { c.value = v }
+// SetValue keeps the user's state of this connection. Usually it is called once, in Open; until then who meets the connection elsewhere,
+// as in Conns, finds nil.
+func (c *Conn) SetValue(v any) { c.value.Store(&v) }
 
 // Client reports whether this is the client's side.
 func (c *Conn) Client() bool { return c.codec.Client() }

@@ -33,8 +33,8 @@ type Handler struct {
 	// session.Handler.
 	Writable func(c *Conn)
 
-	// Drain is called for each connection when the server or client is shut down. It should call [Conn.Close], now or soon. If it
-	// is nil, connections are closed with code 1001.
+	// Drain is called for each connection when the server or client is shut down, after Open has returned. It should call [Conn.Close],
+	// now or soon. If it is nil, connections are closed with code 1001.
 	Drain func(c *Conn)
 
 	// Close is called when the connection has ended: see session.CloseInfo, and [CodeOf] for the code.
@@ -83,12 +83,17 @@ func (e *engine) handler() *session.Handler {
 // connOf returns the connection of a session.
 func connOf(s *session.Session) *Conn { return s.Value().(*Conn) }
 
-// open calls Open of the handler.
+// open gives the session its handler, and calls Open of ours.
 func (e *engine) open(c *Conn, r *Request) error {
-	if e.h.Open == nil {
-		return nil
+	c.stage.Store(opening)
+	c.s.Load().SetHandler(e.serving) // whose Drain may be called at once, by another goroutine
+	var err error
+	if e.h.Open != nil {
+		err = e.h.Open(c, r)
 	}
-	err := e.h.Open(c, r)
+	if c.stage.Swap(opened) == drainsSoon && err == nil {
+		e.h.Drain(c)
+	}
 	if err != nil {
 		code, reason := ClosePolicyViolation, ""
 		if end, ok := errors.AsType[*CloseError](err); ok {
@@ -130,11 +135,12 @@ func (e *engine) tick(s *session.Session) {
 
 func (e *engine) drain(s *session.Session) {
 	c := connOf(s)
-	if e.h.Drain != nil {
+	switch {
+	case e.h.Drain == nil:
+		_ = c.Close(CloseGoingAway, "")
+	case !c.stage.CompareAndSwap(opening, drainsSoon) && c.stage.Load() != drainsSoon:
 		e.h.Drain(c)
-		return
 	}
-	_ = c.Close(CloseGoingAway, "")
 }
 
 func (e *engine) closed(s *session.Session, info *session.CloseInfo) {

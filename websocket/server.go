@@ -36,7 +36,6 @@ func (e *engine) accepting() *session.Handler {
 		},
 		Message: func(s *session.Session, _ []byte) { // the handshake is done
 			c := connOf(s)
-			s.SetHandler(e.serving)
 			_ = e.open(c, c.codec.Request()) // an error has ended the session
 			c.codec.Release()
 		},
@@ -69,7 +68,7 @@ func (srv *Server) Upgrade(w http.ResponseWriter, r *http.Request) (*Conn, error
 	if err != nil {
 		return nil, fmt.Errorf("websocket: %w", err)
 	}
-	c.s.Store(s)
+	c.began(s)
 	return c, nil
 }
 
@@ -78,21 +77,29 @@ func (e *engine) attach(c *Conn, r *Request) *session.Attach {
 	h := *e.serving
 	h.Open = func(s *session.Session) error {
 		c.s.Store(s)
-		s.SetHandler(e.serving)
 		return e.open(c, r)
 	}
 	return &session.Attach{Codec: c, Handler: &h, Value: c}
 }
 
-// Conns visits the connections that are live when it begins, also those whose handshake is not done, to which nothing can be sent. One may end
-// while it is being visited.
+// began is called where a session was begun with attach, for a connection that the caller knows from now on.
+func (c *Conn) began(s *session.Session) {
+	c.s.Store(s)
+	if c.e.h.Open == nil { // which nobody has to wait for
+		c.stage.CompareAndSwap(shaking, opened)
+	}
+}
+
+// Conns visits the connections that are live when it begins and whose handshake is done: Open is being called, or was. One may end while it
+// is being visited.
 func (srv *Server) Conns() iter.Seq[*Conn] { return conns(srv.sessions.Sessions()) }
 
-// conns are the connections of sessions.
+// conns are the connections of sessions, as far as others may know of them.
 func conns(sessions iter.Seq[*session.Session]) iter.Seq[*Conn] {
 	return func(yield func(*Conn) bool) {
 		for s := range sessions {
-			if c, ok := s.Value().(*Conn); ok && !yield(c) {
+			c, ok := s.Value().(*Conn)
+			if ok && c.stage.Load() != shaking && !yield(c) {
 				return
 			}
 		}
