@@ -1,12 +1,14 @@
 package websocket_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -268,4 +270,51 @@ func TestDialRefused(t *testing.T) {
 	if _, err := websocket.Dial(ctx, url, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a context that is done: %v", err)
 	}
+}
+
+// Many who close at once, and the peer with them: the peer gets one close frame, always.
+func TestClosingAtOnce(t *testing.T) {
+	eachWay(t, func(t *testing.T, start starter) {
+		conns := make(chan *websocket.Conn, 1)
+		_, url := start(&websocket.Handler{Open: func(c *websocket.Conn, _ *websocket.Request) error {
+			conns <- c
+			return nil
+		}}, nil)
+		address, _, _ := strings.Cut(strings.TrimPrefix(url, "ws://"), "/")
+		for i := range 100 {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = conn.SetDeadline(time.Now().Add(patience))
+			if _, err := io.WriteString(conn, request); err != nil {
+				t.Fatal(err)
+			}
+			c := get(t, conns)
+			var group sync.WaitGroup
+			if i%2 == 0 {
+				group.Go(func() { _, _ = io.WriteString(conn, frame(0x88, "\x0f\xa0")) })
+			}
+			for range 3 {
+				group.Go(func() {
+					err := c.Ping(nil)
+					for ; err == nil && i%4 < 2; err = c.Ping(nil) {
+					}
+					if err != nil && !errors.Is(err, websocket.ErrClosed) {
+						t.Errorf("who sends meanwhile is told %v", err)
+					}
+				})
+				group.Go(func() { _ = c.Close(4000, "") })
+			}
+			group.Wait()
+			if i%2 == 1 {
+				_, _ = io.WriteString(conn, frame(0x88, "\x0f\xa0"))
+			}
+			answer, err := io.ReadAll(conn)
+			if err != nil || !bytes.HasSuffix(answer, []byte("\x88\x02\x0f\xa0")) {
+				t.Fatalf("%d: %q, %v", i, answer, err)
+			}
+			_ = conn.Close()
+		}
+	})
 }

@@ -2,7 +2,10 @@ package websocket
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 
 	"github.com/sluice-push/sluice/session"
@@ -21,6 +24,8 @@ type Conn struct {
 	value atomic.Pointer[any] // the user's, nil for none
 	frag  *fragmented         // the message that NextWriter began; guarded by the order of what is encoded
 	pull  *pull               // or nil
+
+	ending sync.Mutex // held from where a close frame is made until it is with the session
 }
 
 // The stages of a connection. Until it is opening its fields belong to who makes the handshake, and nobody else may know of it.
@@ -45,6 +50,10 @@ func (e *engine) newConn() *Conn {
 // Decode implements session.Codec.
 func (c *Conn) Decode(in []byte) (msg []byte, n int, err error) {
 	msg, n, err = c.codec.Decode(in)
+	if err != nil { // which ends the session, but not before a close frame that was made is with it
+		c.ending.Lock()
+		c.ending.Unlock() //nolint:staticcheck // it waits for end
+	}
 	if msg == nil && n > 0 && c.codec.Request() != nil {
 		msg = accepted // so that the session calls Message
 	}
@@ -59,7 +68,7 @@ func (c *Conn) AppendEncode(dst, msg []byte) ([]byte, error) {
 	if c.frag != nil {
 		return dst, ErrWriterOpen
 	}
-	return c.codec.AppendEncode(dst, msg)
+	return encoded(c.codec.AppendEncode(dst, msg))
 }
 
 // AppendReplies implements session.Replier.
@@ -94,9 +103,9 @@ func (c *Conn) SetValue(v any) { c.value.Store(&v) }
 func (c *Conn) Client() bool { return c.codec.Client() }
 
 // Close begins the closing handshake (RFC 6455 §7.1.2): it sends a close frame behind all that was sent before, with a code and a
-// reason of at most 123 bytes, and returns. From now on nothing can be sent, and no message arrives any more. The connection
-// ends when the peer has answered, at the latest after Options.Session.Linger; Close of the handler tells. The error is [ErrClosed] if the connection
-// is ending already.
+// reason of at most 123 bytes, and returns; what is longer is cut, and a code that may not travel, such as 0 or 1006, makes a frame
+// without both. From now on nothing can be sent, and no message arrives any more. The connection ends when the peer has answered, at the
+// latest after Options.Session.Linger; Close of the handler tells. The error is [ErrClosed] if the connection is ending already.
 func (c *Conn) Close(code uint16, reason string) error {
 	if !c.end(code, reason, &CloseError{Code: code, Reason: reason}) {
 		return ErrClosed
@@ -107,11 +116,17 @@ func (c *Conn) Close(code uint16, reason string) error {
 // CloseNow ends the connection at once, without a word to the peer, and drops what is not written. It does not wait.
 func (c *Conn) CloseNow() { c.s.Load().Abort(ErrClosed) }
 
-// end sends a close frame if none was sent yet, which it reports, and ends the session with a cause.
+// end sends a close frame if none was sent yet, which it reports, and ends the session with a cause. If there was one, whoever made it ends
+// the session: another caller, or the reader, whose Decode answers the peer's. To come before would lose the frame.
 func (c *Conn) end(code uint16, reason string, cause error) bool {
+	c.ending.Lock()
+	defer c.ending.Unlock()
 	frame := c.codec.AppendClose(nil, code, reason)
+	if len(frame) == 0 {
+		return false
+	}
 	c.s.Load().EndWait(frame, cause)
-	return len(frame) > 0
+	return true
 }
 
 // Ping sends a ping with a payload of at most 125 bytes, which the peer sends back in a pong; more panics.
@@ -190,23 +205,33 @@ func (c *binaryDirect) AppendHeader(dst, msg []byte) ([]byte, error) {
 }
 
 func (c *pinging) AppendEncode(dst, msg []byte) ([]byte, error) {
-	return c.codec.AppendControl(dst, OpPing, msg)
+	return encoded(c.codec.AppendControl(dst, OpPing, msg))
 }
 
 func (c *ponging) AppendEncode(dst, msg []byte) ([]byte, error) {
-	return c.codec.AppendControl(dst, OpPong, msg)
+	return encoded(c.codec.AppendControl(dst, OpPong, msg))
 }
 
 func (c *Conn) appendMessage(dst []byte, op Opcode, msg []byte) ([]byte, error) {
 	if c.frag != nil {
 		return dst, ErrWriterOpen
 	}
-	return c.codec.AppendMessage(dst, op, msg)
+	return encoded(c.codec.AppendMessage(dst, op, msg))
 }
 
 func (c *Conn) appendHeader(dst []byte, op Opcode, n int) ([]byte, error) {
 	if c.frag != nil {
 		return dst, ErrWriterOpen
 	}
-	return c.codec.AppendMessageHeader(dst, op, n)
+	return encoded(c.codec.AppendMessageHeader(dst, op, n))
+}
+
+// encoded returns what an encoder did. A close frame that was made just now ends the session, which may not know of it yet.
+func encoded(dst []byte, err error) ([]byte, error) { return dst, asClosed(err) }
+
+func asClosed(err error) error {
+	if errors.Is(err, wire.ErrCloseSent) {
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	return err
 }

@@ -55,5 +55,5 @@ func (c *Conn) mayFrame() error {
 	if c.frag != nil {
 		return ErrWriterOpen
 	}
-	return c.codec.Sendable()
+	return asClosed(c.codec.Sendable())
 }

@@ -26,12 +26,10 @@ var errWriterClosed = errors.New("websocket: write to a message that was closed"
 // refused with [ErrWriterOpen]; so a writer must be closed. The writer belongs to one goroutine. Its errors are those of [Conn.Send]; after
 // one the connection should be closed.
 func (c *Conn) NextWriter(op Opcode) (io.WriteCloser, error) {
-	w := &fragmented{c: c, f: c.codec.Fragments(op)}
 	if err := c.codec.Sendable(); err != nil {
-		w.f.Release()
-		return nil, err
+		return nil, asClosed(err)
 	}
-	return w, nil
+	return &fragmented{c: c, f: c.codec.Fragments(op)}, nil
 }
 
 // Write implements io.Writer.
@@ -88,5 +86,5 @@ func (w *fragmented) AppendEncode(dst, p []byte) ([]byte, error) {
 			c.frag = nil
 		}
 	}
-	return dst, err
+	return encoded(dst, err)
 }
