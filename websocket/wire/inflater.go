@@ -6,17 +6,21 @@ import (
 	"errors"
 	"io"
 	"sync"
+
+	"github.com/sluice-push/sluice/internal/deflate"
 )
 
 // Inflater reads one compressed message as it arrives, of any size up to Options.MaxMessage, holding no more of it than the window that
 // DEFLATE needs. It belongs to who reads the messages, in their order.
 type Inflater struct {
-	c    *Codec
-	kind Opcode
-	text textCheck
-	n    int       // bytes read
-	src  *inflates // nil when the message is over
-	err  error
+	c      *Codec
+	kind   Opcode
+	text   textCheck
+	n      int             // bytes read
+	src    *inflates       // nil when the message is over
+	within bool            // a block was begun, and no final one has ended
+	window *deflate.Window // what blocks behind a final one may refer to: the context of the connection, if there is one
+	err    error
 }
 
 // inflates is what an Inflater borrows.
@@ -34,8 +38,9 @@ var inflaters = sync.Pool{New: func() any {
 
 // tailed reads what was left out at the end of a message (RFC 7692 §7.2.2), and then an empty last block, with which DEFLATE ends.
 type tailed struct {
-	r    io.Reader
+	r    io.Reader // nil at its end
 	tail string
+	err  error // of r, if it does not end as it should
 }
 
 const deflateTail = "\x00\x00\xff\xff\x01\x00\x00\xff\xff"
@@ -43,7 +48,11 @@ const deflateTail = "\x00\x00\xff\xff\x01\x00\x00\xff\xff"
 func (t *tailed) Read(p []byte) (int, error) {
 	if t.r != nil {
 		n, err := t.r.Read(p)
-		if !errors.Is(err, io.EOF) {
+		if err == nil {
+			return n, nil
+		}
+		if err != io.EOF { //nolint:errorlint // around an io.EOF there may be an end of the connection, within the message
+			t.err = err
 			return n, err
 		}
 		t.r = nil
@@ -59,18 +68,50 @@ func (t *tailed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// over reports, before the first block and behind a final one, whether the message is over: some peers send empty ones without a byte, and
+// some end all their blocks so (§7.2.3.4).
+func (s *inflates) over() (bool, error) {
+	if _, err := s.in.Peek(1); err != nil && s.tail.err != nil {
+		return false, err
+	}
+	return s.tail.r == nil && s.in.Buffered()+len(s.tail.tail) <= len(deflateTail), nil
+}
+
 // Inflate reads a compressed message of the given kind, of which r gives the payload, the pieces of [Options.Pieces] without their
 // tags, and then io.EOF. It has to be read to its end before the next message.
 func (c *Codec) Inflate(r io.Reader, kind Opcode) *Inflater {
 	s := inflaters.Get().(*inflates)
 	s.tail = tailed{r: r, tail: deflateTail}
 	s.in.Reset(&s.tail)
-	var window []byte
-	if in := c.agreed.in; in != nil {
-		window = in.Bytes()
+	f := &Inflater{c: c, kind: kind, src: s, window: c.agreed.in}
+	if f.window == nil {
+		window := deflate.NewWindow(maxBits)
+		f.window = &window
 	}
-	_ = s.z.(flate.Resetter).Reset(&s.in, window) // never fails
-	return &Inflater{c: c, kind: kind, src: s}
+	return f
+}
+
+// next reads up to the end of the message, over all final blocks.
+func (f *Inflater) next(p []byte) (int, error) {
+	for s := f.src; ; {
+		if !f.within {
+			if over, err := s.over(); err != nil {
+				return 0, err
+			} else if over {
+				return 0, io.EOF
+			}
+			_ = s.z.(flate.Resetter).Reset(&s.in, f.window.Bytes()) // never fails
+			f.within = true
+		}
+		n, err := s.z.Read(p)
+		f.window.Append(p[:n])
+		if !errors.Is(err, io.EOF) || s.tail.err != nil {
+			return n, err
+		}
+		if f.within = false; n > 0 {
+			return n, nil // what comes next may take its time
+		}
+	}
 }
 
 // Read reads the message. The errors are io.EOF at its end, those of the reader that gives the payload, and a *[CloseError] with which the
@@ -79,28 +120,26 @@ func (f *Inflater) Read(p []byte) (int, error) {
 	if f.err != nil {
 		return 0, f.err
 	}
-	n, err := f.src.z.Read(p)
+	n, err := f.next(p)
 	f.n += n
-	if in := f.c.agreed.in; in != nil {
-		in.Append(p[:n])
-	}
 	checked := f.kind == OpText && !f.c.e.o.SkipUTF8
 	var corrupt flate.CorruptInputError
 	switch {
 	case f.n > f.c.e.o.MaxMessage:
 		err = errTooBig()
-	case checked && !f.text.add(p[:n]), checked && errors.Is(err, io.EOF) && !f.text.complete():
+	case checked && !f.text.add(p[:n]), checked && errors.Is(err, io.EOF) && !f.text.complete() && f.src.tail.err == nil:
 		err = errNotUTF8()
+	case f.src.tail.err != nil:
 	case errors.As(err, &corrupt), errors.Is(err, io.ErrUnexpectedEOF):
 		err = errCorrupt()
 	}
 	if err != nil {
 		f.err = err
 		s := f.src
-		f.src, s.tail.r = nil, nil
+		f.src, f.window, s.tail = nil, nil, tailed{}
 		s.in.Reset(nil)
 		inflaters.Put(s)
-		if f.n > 0 && !errors.Is(err, io.EOF) {
+		if !errors.Is(err, io.EOF) {
 			n = 0
 		}
 	}
