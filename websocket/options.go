@@ -3,6 +3,7 @@ package websocket
 import (
 	"context"
 	"crypto/tls"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -38,7 +39,7 @@ type Options struct {
 	SkipUTF8 bool
 
 	// Session is everything about time, queues, limits on connections, engines, TLS and sockets: see session.Options. Its MaxMessage
-	// is set from the one here. FirstTimeout is what the whole handshake may take.
+	// is set from what is here. FirstTimeout is what the whole handshake may take.
 	Session session.Options
 
 	// MaxHeaderBytes and MaxHeaderLines bound the peer's part of the handshake. Zero: 8 KiB and 100. Negative: no limit.
@@ -75,25 +76,30 @@ func (o *Options) endpoint(h *Handler) *wire.Endpoint {
 	})
 }
 
-// defaultMaxMessage is that of package wire.
-const defaultMaxMessage = 64 << 10
+// The defaults of package wire.
+const (
+	defaultMaxMessage     = 64 << 10
+	defaultMaxHeaderBytes = 8 << 10
+)
 
 // session is what package session needs of the options.
 func (o *Options) session() *session.Options {
 	s := o.Session
-	switch limit := o.MaxMessage; {
-	case limit == 0:
-		s.MaxMessage = defaultMaxMessage
-	case limit < 0:
-		s.MaxMessage = -1
-	default:
-		s.MaxMessage = limit
-	}
-	if o.Compression != nil && s.MaxMessage > 0 { // a frame may be a little larger than its message
-		s.MaxMessage += s.MaxMessage / 8
-	}
+	s.MaxMessage = max(sessionLimit(o.MaxMessage, defaultMaxMessage), sessionLimit(o.MaxHeaderBytes, defaultMaxHeaderBytes))
 	if o.Ping > 0 {
 		s.TickInterval, s.IdleTimeout = o.Ping, 2*o.Ping
 	}
 	return &s
+}
+
+// sessionLimit is how much of a message, or of a request, a session has to take: a quarter more than what is allowed, which the codec sees
+// to, since a compressed frame may be a little larger than what it stands for, a piece has a tag, and control frames have a size of their own.
+func sessionLimit(n, byDefault int) int {
+	if n == 0 {
+		n = byDefault
+	}
+	if n < 0 || n > math.MaxInt/2 {
+		return math.MaxInt / 2
+	}
+	return n + n/4 + 256
 }
