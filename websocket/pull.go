@@ -115,9 +115,6 @@ func (c *Conn) receive(ctx context.Context, p *pull) (Message, error) {
 	if err := c.passOver(ctx, p); err != nil {
 		return Message{}, err
 	}
-	if cap(p.raw) > keptBytes && len(p.raw) == 0 {
-		p.raw = nil
-	}
 	for {
 		if err := c.next(ctx, p); err != nil {
 			return Message{}, err
@@ -143,9 +140,6 @@ func (c *Conn) receive(ctx context.Context, p *pull) (Message, error) {
 
 // inflated is the message for which the data of a compressed one stands.
 func (c *Conn) inflated(p *pull, data []byte, kind Opcode) (Message, error) {
-	if cap(p.whole) > keptBytes {
-		p.whole = nil
-	}
 	out, err := c.codec.AppendInflated(p.whole[:0], data, kind)
 	if err != nil {
 		return Message{}, c.fail(err)
@@ -186,8 +180,15 @@ func (c *Conn) next(ctx context.Context, p *pull) error {
 	}
 }
 
-// passOver reads the rest of a stream that nobody will read.
+// passOver forgets the message before: it reads the rest of a stream that nobody will read, and does not keep much memory while the next
+// one is awaited.
 func (c *Conn) passOver(ctx context.Context, p *pull) error {
+	if cap(p.raw) > keptBytes && len(p.raw) == 0 {
+		p.raw = nil
+	}
+	if cap(p.whole) > keptBytes {
+		p.whole = nil
+	}
 	r := p.open
 	if r == nil {
 		return nil

@@ -227,3 +227,28 @@ func TestSendContext(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A large message leaves nothing behind when the next one is awaited.
+func TestForgotten(t *testing.T) {
+	const size = 32 << 20
+	o := &websocket.Options{MaxMessage: -1, Compression: &websocket.Compression{}}
+	_, url := serve(t, &websocket.Handler{Open: func(c *websocket.Conn, _ *websocket.Request) error {
+		_ = c.Send(websocket.OpBinary, make([]byte, size))
+		return nil
+	}}, o)
+	c := dial(t, url, o)
+	if m := receive(t, c); len(m.Data) != size {
+		t.Fatalf("got %d bytes", len(m.Data))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := c.Receive(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if n := heap(); n > size/2 {
+		t.Errorf("%d bytes are in use", n)
+	}
+	if err := c.SendText("here"); err != nil { // so that it is not forgotten itself
+		t.Error(err)
+	}
+}
