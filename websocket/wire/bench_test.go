@@ -77,33 +77,3 @@ func BenchmarkHandshake(b *testing.B) {
 		out = c.AppendReplies(out[:0])
 	}
 }
-
-// TestNoAllocations: the benchmarks' promise, kept on every run.
-func TestNoAllocations(t *testing.T) {
-	frames := map[string]string{
-		"text": clientWith(fin|text, strings.Repeat("m", 1024), [4]byte{1, 2, 3, 4}),
-		"bin":  client(fin|bin, strings.Repeat("m", 1024)),
-		"ping": client(fin|ping, "12345678"),
-	}
-	out := make([]byte, 0, 2048)
-	for name, frame := range frames {
-		c, in := wire.New(nil), []byte(frame)
-		if n := testing.AllocsPerRun(100, func() {
-			_, _, _ = c.Decode(in)
-			out = c.AppendReplies(out[:0])
-		}); n != 0 {
-			t.Errorf("a %s frame takes %v allocations", name, n)
-		}
-	}
-	c, partial := wire.New(nil), []byte(frames["text"])
-	arrived := 6
-	if n := testing.AllocsPerRun(100, func() {
-		_, _, _ = c.Decode(partial[:arrived])
-		arrived += 5
-	}); n != 0 {
-		t.Errorf("a text frame that arrives in pieces takes %v allocations a piece", n)
-	}
-	if n := testing.AllocsPerRun(100, func() { out = wire.AppendFrame(out[:0], wire.OpText, partial) }); n != 0 {
-		t.Errorf("AppendFrame takes %v allocations", n)
-	}
-}
