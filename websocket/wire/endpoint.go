@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/sluice-push/sluice/internal/deflate"
@@ -76,8 +77,8 @@ func (e *Endpoint) agree(subprotocol string, d *deflateParams) *agreement {
 	if subprotocol == "" && d == nil {
 		return nil
 	}
-	a := &agreement{subprotocol: subprotocol, deflate: d}
 	if d != nil && (d.takeover || d.peerTakeover) {
+		a := newAgreement(subprotocol, d)
 		if d.takeover {
 			a.out = e.newDeflater(d.bits)
 		}
@@ -99,8 +100,15 @@ func (e *Endpoint) agree(subprotocol string, d *deflateParams) *agreement {
 	if e.agreements == nil {
 		e.agreements = make(map[agreementKey]*agreement)
 	}
+	a := newAgreement(subprotocol, d)
 	if len(e.agreements) < agreementsMax {
+		key.subprotocol = a.subprotocol
 		e.agreements[key] = a
 	}
 	return a
+}
+
+// newAgreement copies the subprotocol, which may be a part of the whole request.
+func newAgreement(subprotocol string, d *deflateParams) *agreement {
+	return &agreement{subprotocol: strings.Clone(subprotocol), deflate: d}
 }

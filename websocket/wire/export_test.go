@@ -23,3 +23,6 @@ func (h *ClientHandshake) SetKey(key string) {
 	h.request = []byte(strings.Replace(string(h.request), h.key, key, 1))
 	h.key = key
 }
+
+// Held is how much memory the codec has for the message under way.
+func (c *Codec) Held() int { return cap(c.inHand().message) }

@@ -110,10 +110,14 @@ func putBuffer(b []byte) {
 	buffers.Put(box)
 }
 
-// appendShared appends to a buffer of the pool, of which nil is a new one.
+// appendShared appends to a buffer of the pool, of which nil is a new one. A peer may have it held for long, so a large one is not lent for
+// little.
 func appendShared(b, p []byte) []byte {
 	if b == nil {
-		b = getBuffer()
+		if b = getBuffer(); cap(b) > max(2*bufferMin, 8*len(p)) {
+			putBuffer(b)
+			b = make([]byte, 0, bufferMin)
+		}
 	}
 	return append(b, p...)
 }
