@@ -233,11 +233,11 @@ func TestHandshake(t *testing.T) {
 	})
 }
 
-// Frames that come with the request, in one packet, are not lost.
-func TestEarlyFrames(t *testing.T) {
+// Messages of many senders arrive, each once.
+func TestManySenders(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
 		_, url := start(echo, nil)
-		c := dial(t, url, &websocket.Options{Accepted: func(*websocket.ClientResponse) error { return nil }})
+		c := dial(t, url, nil)
 		var group sync.WaitGroup
 		for range 4 {
 			group.Go(func() {
