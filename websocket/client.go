@@ -22,8 +22,8 @@ type Client struct {
 	dialer   wsdial.Dialer
 }
 
-// NewClient makes a client. With a nil handler, and with one that says Pull, messages are asked for: see [Conn.Receive]. Nil options are all defaults. It
-// panics if the handler has both Pull and Message.
+// NewClient makes a client. With a nil handler, and with one that says Pull, messages are asked for: see [Conn.Receive]. Nil options are
+// all defaults. It panics if the handler has both Pull and Message.
 func NewClient(h *Handler, o *Options) *Client {
 	if h == nil {
 		h = &Handler{Pull: true}
@@ -36,8 +36,8 @@ func NewClient(h *Handler, o *Options) *Client {
 	return c
 }
 
-// Dial makes one connection whose messages are asked for: see [Conn.Receive]. It is a client of its own, which ends with the connection, and
-// is run by a goroutine unless the options ask for a loop: for many connections a [Client] is cheaper.
+// Dial makes one connection whose messages are asked for: see [Conn.Receive]. It is a client of its own, which ends with the connection,
+// and is run by a goroutine unless the options ask for a loop: for many connections a [Client] is cheaper.
 func Dial(ctx context.Context, address string, o *Options) (*Conn, error) {
 	var own Options
 	if o != nil {
@@ -57,8 +57,9 @@ func Dial(ctx context.Context, address string, o *Options) (*Conn, error) {
 }
 
 // Dial connects to an address, "ws://host:port/path?query" or "wss://…", and makes the handshake. All of it takes no longer than ctx and
-// Options.Session.HandshakeTimeout allow; the connection does not end with ctx. Options.Session.TLS says how TLS is spoken. The errors say which step
-// failed; a server that answered something else is a *wire.HandshakeError, with the status and the header, so that a caller can follow a redirect, which Dial does not.
+// Options.Session.HandshakeTimeout allow; the connection does not end with ctx. Options.Session.TLS says how TLS is spoken. The errors
+// say which step failed; a server that answered something else is a *wire.HandshakeError, with the status and the header, so that a
+// caller can follow a redirect, which Dial does not.
 func (c *Client) Dial(ctx context.Context, address string) (*Conn, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -206,8 +207,8 @@ func (c *Client) Len() int { return c.sessions.Len() }
 // Stats returns the counters.
 func (c *Client) Stats() session.Stats { return c.sessions.Stats() }
 
-// Close ends all connections at once, without a word to the peers, and whatever is being dialed later fails. It waits until the last one has
-// ended; called from a handler it does not wait. It always returns nil.
+// Close ends all connections at once, without a word to the peers, and whatever is being dialed later fails. It waits until the last one
+// has ended; called from a handler it does not wait. It always returns nil.
 func (c *Client) Close() error { return c.sessions.Close() }
 
 // Shutdown calls Drain of the handler for every connection, or closes it with code 1001, and waits until all have ended. When ctx is done

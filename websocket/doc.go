@@ -19,9 +19,10 @@
 // Events: the functions of a [Handler] are called, one after the other for each connection. One that blocks holds up its own connection
 // only, which is not read meanwhile, so that the peer feels it. What a handler is given is borrowed until it returns.
 //
-// Asking: with Handler.Pull, and on connections of [Dial], messages wait until somebody asks for them, with [Conn.Receive], [Conn.Messages],
-// or [Conn.NextReader] for those that are larger than memory. Somebody has to ask: before the first time nothing is
-// read, and then no more than a message that nobody wants, so that pings are not answered either, and nobody learns that the peer has left.
+// Asking: with Handler.Pull, and on connections of [Dial], messages wait until somebody asks for them, with [Conn.Receive],
+// [Conn.Messages], or [Conn.NextReader] for those that are larger than memory. Somebody has to ask: before the first time nothing is
+// read, and then no more than a message that nobody wants, so that pings are not answered either, and nobody learns that the peer has
+// left.
 //
 // Everything else is the same for both, and for servers and clients.
 //
@@ -35,16 +36,16 @@
 // connections over from a net/http server, with the handler's goroutine and buffers let go. Both make the same checks: which pages
 // may connect (by default those of the same host), which subprotocol is spoken, and what Options.Accept has to say.
 //
-// [Conn.Close] begins the closing handshake: a close frame goes behind all that was sent, and the connection ends when the peer has answered it, or has
-// not within Options.Session.Linger. A close frame of the peer is answered by itself, and is the end. Close of the handler tells how it came, and [CodeOf] with
-// which code. [Conn.CloseNow] does without.
+// [Conn.Close] begins the closing handshake: a close frame goes behind all that was sent, and the connection ends when the peer has
+// answered it, or has not within Options.Session.Linger. A close frame of the peer is answered by itself, and is the end. Close of the
+// handler tells how it came, and [CodeOf] with which code. [Conn.CloseNow] does without.
 //
 // # Sending
 //
-// Any goroutine may send; the order of the calls is the order of the messages. The caller writes from its own stack, without waiting for the peer; what
-// the socket does not take is queued, within bounds, and when they are reached session.Policy decides: wait, refuse, or end the
-// connection. DropOldest must not be used with Compression.Takeover, or with [Conn.NextWriter]. While the messages of one read are handled,
-// what they send is gathered, and leaves in one write.
+// Any goroutine may send; the order of the calls is the order of the messages. The caller writes from its own stack, without waiting for
+// the peer; what the socket does not take is queued, within bounds, and when they are reached session.Policy decides: wait, refuse, or
+// end the connection. DropOldest must not be used with Compression.Takeover, or with [Conn.NextWriter]. While the messages of one read
+// are handled, what they send is gathered, and leaves in one write.
 //
 // A message for many is made with [Prepare]. Its frame is built once, plain and compressed, whatever number of connections it goes to:
 //
@@ -56,17 +57,17 @@
 //
 // # Compression
 //
-// It is off by default. With [Compression] it is used with peers that can do it, for messages from a size on. Each message by itself is the default: it
-// costs no memory between messages, and a broadcast is compressed once. With a context (Takeover) messages that are alike get very small, but each
-// connection keeps what it has sent, and the encoder's tables: some ten kilobytes with the default window, a hundred with the largest. What is received
-// is bounded by Options.MaxMessage after inflating. Only compress what may be compressed: together with secrets, text that somebody else chose can
-// give them away by its size (CRIME).
+// It is off by default. With [Compression] it is used with peers that can do it, for messages from a size on. Each message by itself is
+// the default: it costs no memory between messages, and a broadcast is compressed once. With a context (Takeover) messages that are alike
+// get very small, but each connection keeps what it has sent, and the encoder's tables: some ten kilobytes with the default window, a
+// hundred with the largest. What is received is bounded by Options.MaxMessage after inflating. Only compress what may be compressed:
+// together with secrets, text that somebody else chose can give them away by its size (CRIME).
 //
 // # Limits
 //
 // On by default: 64 KiB and 1,024 fragments a message, 8 KiB and 100 lines and ten seconds a handshake, 64 KiB waiting to be sent.
-// Numbers of connections are bounded by Options.Session. Of several pings that arrive at once only the newest is answered. Memory is taken for
-// what arrived, never for what was announced.
+// Numbers of connections are bounded by Options.Session. Each ping is answered, and nothing more is read from a peer that does not take
+// the answers. Memory is taken for what arrived, never for what was announced.
 //
 // # Below
 //

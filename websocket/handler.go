@@ -8,8 +8,8 @@ import (
 )
 
 // Handler is what a server or a client calls. Any function may be nil. For one connection, Open, Message, Ping, Pong, Tick and Close are
-// called one after the other: Open first, after the handshake, and Close exactly once if Open was called, and last. A function may block: it
-// holds up its own connection only. A panic ends that connection, and no other.
+// called one after the other: Open first, after the handshake, and Close exactly once if Open was called, and last. A function may block:
+// it holds up its own connection only. A panic ends that connection, and no other.
 type Handler struct {
 	// Open is called when the handshake is done. The request is nil on a client. An error closes the connection: with the code of a
 	// *[CloseError], otherwise with 1008, and without telling the peer more.

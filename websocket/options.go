@@ -30,8 +30,8 @@ type Options struct {
 	// Header is added to the server's response, or to the client's request: cookies and authorization, for example.
 	Header http.Header
 
-	// Ping is how often each connection is pinged, and Tick of the handler called. A connection from which nothing came for twice that time ends with
-	// session.ErrTimeout. Zero: never; then Session has both times.
+	// Ping is how often each connection is pinged, and Tick of the handler called. A connection from which nothing came for twice that
+	// time ends with session.ErrTimeout. Zero: never; then Session has both times.
 	Ping time.Duration
 	// NoPong leaves it to the user to answer pings, with [Conn.Pong].
 	NoPong bool
@@ -92,8 +92,9 @@ func (o *Options) session() *session.Options {
 	return &s
 }
 
-// sessionLimit is how much of a message, or of a request, a session has to take: a quarter more than what is allowed, which the codec sees
-// to, since a compressed frame may be a little larger than what it stands for, a piece has a tag, and control frames have a size of their own.
+// sessionLimit is how much of a message, or of a request, a session has to take: a quarter more than what is allowed, which the codec
+// sees to, since a compressed frame may be a little larger than what it stands for, a piece has a tag, and control frames have a size of
+// their own.
 func sessionLimit(n, byDefault int) int {
 	if n == 0 {
 		n = byDefault

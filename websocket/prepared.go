@@ -7,8 +7,8 @@ import (
 )
 
 // Prepared is a message for many connections. Its frame is made once for each way in which they were agreed on, plain or compressed, when
-// the first of them needs it, and shared by all others. It may be sent to any connections, by any number of goroutines at a time, and left to the
-// garbage collector.
+// the first of them needs it, and shared by all others. It may be sent to any connections, by any number of goroutines at a time, and
+// left to the garbage collector.
 type Prepared struct {
 	op       Opcode
 	data     []byte

@@ -29,10 +29,10 @@ type pull struct {
 // keptBytes is how much memory is kept for the next message.
 const keptBytes = 64 << 10
 
-// Receive waits for the next message of a connection whose handler says Pull, and of those of [Dial]. Its Data is valid until the next call.
-// When none comes any more the error is a *[CloseError], which is an io.EOF, if the peer closed the connection; otherwise [ErrClosed] with the cause. The
-// context's error, wrapped, loses nothing: the next call gets the message. session.ErrReceiving says that another goroutine is
-// receiving, session.ErrNoPull that messages go to a handler. It must not be called by a function of the handler.
+// Receive waits for the next message of a connection whose handler says Pull, and of those of [Dial]. Its Data is valid until the next
+// call. When none comes any more the error is a *[CloseError], which is an io.EOF, if the peer closed the connection; otherwise
+// [ErrClosed] with the cause. The context's error, wrapped, loses nothing: the next call gets the message. session.ErrReceiving says that
+// another goroutine is receiving, session.ErrNoPull that messages go to a handler. It must not be called by a function of the handler.
 func (c *Conn) Receive(ctx context.Context) (Message, error) {
 	p, err := c.take()
 	if err != nil {
@@ -43,8 +43,8 @@ func (c *Conn) Receive(ctx context.Context) (Message, error) {
 }
 
 // Messages iterates over the messages of a connection whose handler says Pull, and of those of [Dial]. Each is valid until the next
-// iteration. The iteration ends without an error when the peer closed the connection with code 1000 or 1001, or without one, and otherwise with the error of
-// [Conn.Receive], and no message, as its last step. Breaking out of it leaves the connection open.
+// iteration. The iteration ends without an error when the peer closed the connection with code 1000 or 1001, or without one, and
+// otherwise with the error of [Conn.Receive], and no message, as its last step. Breaking out of it leaves the connection open.
 func (c *Conn) Messages(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		p, err := c.take()
@@ -70,11 +70,12 @@ func inOrder(err error) bool {
 	return false
 }
 
-// NextReader waits for the next message of a connection whose handler says Pull, and of those of [Dial], and returns its kind and a reader of
-// its data as it arrives, so that it may be larger than memory, if Options.MaxMessage lets it. The context is that of the reader, too; when it
-// is done nothing is lost, and another NextReader goes on with the next message, unless this one is compressed: then the connection ends. The reader ends with io.EOF; it belongs to one goroutine, until
-// the next call of NextReader, Receive or Messages, which passes over what was not read. The errors are those of [Conn.Receive], and io.ErrUnexpectedEOF
-// around them when the message is not complete.
+// NextReader waits for the next message of a connection whose handler says Pull, and of those of [Dial], and returns its kind and a
+// reader of its data as it arrives, so that it may be larger than memory, if Options.MaxMessage lets it. The context is that of the
+// reader, too; when it is done nothing is lost, and another NextReader goes on with the next message, unless this one is compressed: then
+// the connection ends. The reader ends with io.EOF; it belongs to one goroutine, until the next call of NextReader, Receive or Messages,
+// which passes over what was not read. The errors are those of [Conn.Receive], and io.ErrUnexpectedEOF around them when the message is
+// not complete.
 func (c *Conn) NextReader(ctx context.Context) (Opcode, io.Reader, error) {
 	p, err := c.take()
 	if err != nil {

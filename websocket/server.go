@@ -17,7 +17,8 @@ type Server struct {
 	sessions *session.Server
 }
 
-// NewServer makes a server. A nil handler handles nothing; nil options are all defaults. It panics if the handler has both Pull and Message.
+// NewServer makes a server. A nil handler handles nothing; nil options are all defaults. It panics if the handler has both Pull and
+// Message.
 func NewServer(h *Handler, o *Options) *Server {
 	e := newEngine(h, o)
 	return &Server{engine: e, sessions: session.NewServer(nil, e.accepting(), e.o.session())}
@@ -42,17 +43,17 @@ func (e *engine) accepting() *session.Handler {
 	}
 }
 
-// Serve accepts connections, on any path, and reads the requests itself, so that no memory of net/http is kept. It blocks until the server is
-// closed, when it returns session.ErrServerClosed, or until accepting fails for good. The listener is closed when it returns. See
-// session.Server.Serve about listeners.
+// Serve accepts connections, on any path, and reads the requests itself, so that no memory of net/http is kept. It blocks until the
+// server is closed, when it returns session.ErrServerClosed, or until accepting fails for good. The listener is closed when it returns.
+// See session.Server.Serve about listeners.
 func (srv *Server) Serve(ln net.Listener) error { return srv.sessions.Serve(ln) }
 
 // ServeHTTP makes a connection of a request to a net/http server and returns. Refused requests are answered.
 func (srv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { _, _ = srv.Upgrade(w, r) }
 
 // Upgrade makes a connection of a request to a net/http server. The handler of net/http may return at once: the connection is the
-// server's then, which needs neither the goroutine nor the buffers it had there. Open of the handler is called, perhaps before Upgrade returns;
-// if it refuses, that is no error here. With a handler that says Pull the connection is the caller's to read.
+// server's then, which needs neither the goroutine nor the buffers it had there. Open of the handler is called, perhaps before Upgrade
+// returns; if it refuses, that is no error here. With a handler that says Pull the connection is the caller's to read.
 //
 // If the request is refused the client has been answered, and the error is a *[Refusal] for the log. Other errors are of the connection,
 // which is closed then; session.ErrLimit and session.ErrServerClosed are among them.

@@ -22,9 +22,9 @@ type fragmented struct {
 var errWriterClosed = errors.New("websocket: write to a message that was closed")
 
 // NextWriter begins a message, OpText or OpBinary, that is written piece by piece, so that it may be larger than memory, and sent before
-// its end is known. Its frames have at most 16 KiB. Until the writer is closed, which ends the message, other messages to this connection are
-// refused with [ErrWriterOpen]; so a writer must be closed. The writer belongs to one goroutine. Its errors are those of [Conn.Send]; after
-// one the connection should be closed.
+// its end is known. Its frames have at most 16 KiB. Until the writer is closed, which ends the message, other messages to this connection
+// are refused with [ErrWriterOpen]; so a writer must be closed. The writer belongs to one goroutine. Its errors are those of [Conn.Send];
+// after one the connection should be closed.
 func (c *Conn) NextWriter(op Opcode) (io.WriteCloser, error) {
 	if err := c.codec.Sendable(); err != nil {
 		return nil, asClosed(err)

@@ -167,8 +167,8 @@ func drawTraffic(t *rapid.T) string {
 	return string(mutated)
 }
 
-// differentialSeeds is how much traffic is compared. It is the same every time, because what is listed came to light over many seeds, and a test must not
-// find more at random; `-seeds` asks for more.
+// differentialSeeds is how much traffic is compared. It is the same every time, because what is listed came to light over many seeds, and
+// a test must not find more at random; `-seeds` asks for more.
 var differentialSeeds = flag.Int("seeds", 300, "how many streams TestDifferential compares")
 
 // TestDifferential: two other packages make the same of traffic, valid and broken, but for what is listed.
