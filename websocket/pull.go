@@ -248,6 +248,9 @@ func (r *inflating) Read(b []byte) (int, error) {
 		return n, err
 	}
 	c := r.raw.c
+	if errors.Is(err, ErrClosed) { // with whatever cause
+		return n, err
+	}
 	if bad, ok := errors.AsType[*CloseError](err); ok && !bad.Remote {
 		return n, c.fail(bad)
 	}

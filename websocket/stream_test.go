@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/sluice-push/sluice/websocket"
@@ -84,6 +85,29 @@ func TestFinalBlocks(t *testing.T) {
 			if got, err := io.ReadAll(r); err != nil || string(got) != want {
 				t.Errorf("read %q, %v, want %q", got, err, want)
 			}
+		}
+	}
+}
+
+// Who reads a stream of a connection that this side closes is told so, compressed or not.
+func TestClosedWhileStreaming(t *testing.T) {
+	for _, first := range []byte{0x02, 0x42} {
+		o := &websocket.Options{Compression: &websocket.Compression{}}
+		_, url := serve(t, sends(serverFrame(first, deflated(text(500), true))), o)
+		c := dial(t, url, o)
+		_, r, err := c.NextReader(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(r, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(4000, "enough"); err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.ReadAll(r)
+		if !errors.Is(err, websocket.ErrClosed) || websocket.CodeOf(err) != 4000 || strings.Contains(err.Error(), "decode") {
+			t.Errorf("%#x: %v", first, err)
 		}
 	}
 }

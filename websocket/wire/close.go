@@ -32,8 +32,8 @@ type CloseError struct {
 	Code uint16
 	// Reason is UTF-8 of at most 123 bytes: the peer's words, or which rule the peer broke.
 	Reason string
-	// Remote says that the peer sent the close frame: a clean end. Otherwise the peer broke a rule, and the close frame with
-	// this code goes from here to there.
+	// Remote says that the peer sent the close frame: a clean end. Otherwise the close frame with this code goes from here to there,
+	// because the peer broke a rule, or because this side closed the connection.
 	Remote bool
 }
 
@@ -42,7 +42,7 @@ func (e *CloseError) Error() string {
 	if e.Remote {
 		return strings.TrimSuffix(fmt.Sprintf("websocket: closed by peer: %d %s", e.Code, e.Reason), " ")
 	}
-	return fmt.Sprintf("websocket: decode: %s (code %d)", e.Reason, e.Code)
+	return strings.TrimSuffix(fmt.Sprintf("websocket: closed from here: %d %s", e.Code, e.Reason), " ")
 }
 
 // Unwrap makes a close by the peer an [io.EOF] for those who do not know this package.

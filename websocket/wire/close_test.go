@@ -182,7 +182,7 @@ func TestTexts(t *testing.T) {
 	}{
 		{wire.CloseError{Code: 1001, Reason: "leaving", Remote: true}, "websocket: closed by peer: 1001 leaving"},
 		{wire.CloseError{Code: 1005, Remote: true}, "websocket: closed by peer: 1005"},
-		{wire.CloseError{Code: 1002, Reason: "frame is not masked"}, "websocket: decode: frame is not masked (code 1002)"},
+		{wire.CloseError{Code: 1002, Reason: "frame is not masked"}, "websocket: closed from here: 1002 frame is not masked"},
 	} {
 		if got := tt.err.Error(); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
