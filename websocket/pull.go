@@ -30,7 +30,8 @@ type pull struct {
 const keptBytes = 64 << 10
 
 // Receive waits for the next message of a connection whose handler says Pull, and of those of [Dial]. Its Data is valid until the next
-// call. When none comes any more the error is a *[CloseError], which is an io.EOF, if the peer closed the connection; otherwise
+// call. When none comes any more the error is a *[CloseError], which is an io.EOF, if the peer closed the connection, and within
+// a message an io.ErrUnexpectedEOF too; otherwise
 // [ErrClosed] with the cause. The context's error, wrapped, loses nothing: the next call gets the message. session.ErrReceiving says that
 // another goroutine is receiving, session.ErrNoPull that messages go to a handler. It must not be called by a function of the handler.
 func (c *Conn) Receive(ctx context.Context) (Message, error) {
@@ -64,10 +65,21 @@ func (c *Conn) Messages(ctx context.Context) iter.Seq2[Message, error] {
 
 // inOrder reports whether the peer ended the connection because it was done.
 func inOrder(err error) bool {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return false
+	}
 	if end, ok := errors.AsType[*CloseError](err); ok && end.Remote {
 		return end.Code == CloseNormal || end.Code == CloseGoingAway || end.Code == CloseNoStatus
 	}
 	return false
+}
+
+// cutOff is an error of a connection that ended within a message: what is an end otherwise comes too early then.
+func cutOff(err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
+	}
+	return err
 }
 
 // NextReader waits for the next message of a connection whose handler says Pull, and of those of [Dial], and returns its kind and a
@@ -118,6 +130,9 @@ func (c *Conn) receive(ctx context.Context, p *pull) (Message, error) {
 	}
 	for {
 		if err := c.next(ctx, p); err != nil {
+			if p.within {
+				err = cutOff(err)
+			}
 			return Message{}, err
 		}
 		last, kind := p.tag&wire.TagLast != 0, Opcode(p.tag&wire.TagOpcode)
@@ -224,10 +239,7 @@ func (r *reader) Read(b []byte) (int, error) {
 			return 0, io.EOF
 		}
 		if err := r.c.next(r.ctx, p); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
-			}
-			return 0, err
+			return 0, cutOff(err)
 		}
 	}
 	n := copy(b, p.piece)

@@ -120,6 +120,22 @@ func TestCutOff(t *testing.T) {
 	if _, err := io.ReadAll(r); !errors.Is(err, io.ErrUnexpectedEOF) || websocket.CodeOf(err) != 4000 {
 		t.Errorf("got %v", err)
 	}
+	_, url = serve(t, &websocket.Handler{Open: func(c *websocket.Conn, _ *websocket.Request) error {
+		w, err := c.NextWriter(websocket.OpBinary)
+		if err == nil {
+			_, err = w.Write(noise(20_000))
+		}
+		return errors.Join(err, c.Close(websocket.CloseNormal, ""))
+	}}, nil)
+	steps := 0
+	for m, err := range dial(t, url, nil).Messages(within(t)) {
+		if steps++; !errors.Is(err, io.ErrUnexpectedEOF) || len(m.Data) > 0 {
+			t.Errorf("got %d bytes, %v", len(m.Data), err)
+		}
+	}
+	if steps != 1 {
+		t.Errorf("%d steps, want one with the error", steps)
+	}
 }
 
 // One at a time may ask, and a corrupt message that is read as a stream ends the connection.
