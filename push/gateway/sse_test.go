@@ -368,9 +368,10 @@ func TestStreamCancelled(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	eventually(t, "all have left", func() bool { return p.gateway.Len() == 0 && p.hub.Stats().Sessions == 0 })
-	clients, _, err := p.hub.PresenceStats(testContext(t), "chat:1")
-	if err != nil || clients != 0 {
-		t.Errorf("%d clients are present, %v", clients, err)
-	}
+	// A request whose client has hung up may still be on its way to the gateway: none is here for good.
+	eventually(t, "all have left", func() bool {
+		clients, _, err := p.hub.PresenceStats(testContext(t), "chat:1")
+		must(t, err)
+		return clients == 0 && p.gateway.Len() == 0 && p.hub.Stats().Sessions == 0
+	})
 }
