@@ -235,10 +235,11 @@ func ExampleCompression() {
 // A code says why; the other side gets it.
 func ExampleConn_Close() {
 	told := make(chan uint16)
-	url, stop := running(websocket.NewServer(&websocket.Handler{
+	srv := websocket.NewServer(&websocket.Handler{
 		Message: func(c *websocket.Conn, _ websocket.Message) { _ = c.Close(4003, "log in first") },
 		Close:   func(_ *websocket.Conn, info *session.CloseInfo) { told <- websocket.CodeOf(info.Err) },
-	}, nil))
+	}, nil)
+	url, stop := running(srv)
 	defer stop()
 
 	c := dialed(url, nil)
