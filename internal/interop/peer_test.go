@@ -104,7 +104,7 @@ func program(folder, installed string, command ...string) func(*testing.T) clien
 			installed = filepath.Join(dir, installed)
 		}
 		if _, err := os.Stat(installed); err != nil {
-			t.Fatalf("a peer is not installed: run make interop (%v)", err)
+			t.Fatalf("a peer is not installed: run make deps (%v)", err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		cmd := exec.CommandContext(ctx, command[0], command[1:]...)
