@@ -57,6 +57,15 @@ var layers = map[string]layer{
 	"push/gateway":  {ours: []string{"push", "push/channel", "push/hub", "push/protocol", "session", "websocket/wire"}},
 	"push/api":      {ours: []string{"push", "push/channel", "push/hub", "push/protocol"}},
 	"push/config":   {ours: []string{"push"}, foreign: []string{"github.com/goccy/go-yaml"}},
+	"push/load": {
+		ours:    []string{"push", "push/protocol", "session", "transport", "websocket", "websocket/wire"},
+		foreign: []string{"github.com/HdrHistogram/hdrhistogram-go"},
+	},
+	"push/load/report": {ours: []string{"push/load"}},
+	"push/metrics": {
+		ours:    []string{"push", "push/hub", "push/gateway"},
+		foreign: []string{"github.com/prometheus/client_golang"},
+	},
 
 	// The binary.
 	"cmd/...": {any: true},
