@@ -22,7 +22,6 @@ type seat struct {
 	loop *loop // set when made
 
 	// Guarded by the session's mutex.
-	fd      int      // −1 when it is closed
 	mask    uint32   // what is watched for; 0 is nothing, because a one-shot interest has fired
 	watched bool     // it is in the interest list
 	away    bool     // somebody else than the driver has the turn
@@ -51,16 +50,16 @@ func (b *bare) session() *Session { return (*Session)(b) }
 func (b *bare) direct() bool { return true }
 
 func (b *bare) offer(w *buffer.Batch) (int, error) {
-	return w.WriteTo(uintptr(b.seat.fd))
+	return w.WriteTo(uintptr(b.fd))
 }
 
 func (b *bare) offerLarge(l *buffer.Large) (int, error) {
-	return l.WriteTo(uintptr(b.seat.fd), &b.srv.pools.Read)
+	return l.WriteTo(uintptr(b.fd), &b.srv.pools.Read)
 }
 
 func (b *bare) holding() bool { return false }
 
-func (b *bare) closeWrite() bool { return syscall.Shutdown(b.seat.fd, syscall.SHUT_WR) == nil }
+func (b *bare) closeWrite() bool { return syscall.Shutdown(int(b.fd), syscall.SHUT_WR) == nil }
 
 // start puts the descriptor into the loop's interest list. It is ready to be written, so its first turn comes at once.
 func (b *bare) start() {
@@ -76,7 +75,7 @@ func (b *bare) start() {
 	}
 	s.startClocksLocked()
 	mask := s.maskLocked()
-	if err := s.seat.loop.list.Add(s.seat.fd, mask, s.watchData()); err != nil {
+	if err := s.seat.loop.list.Add(int(s.fd), mask, s.watchData()); err != nil {
 		s.failLocked(ByError, err)
 		return
 	}
@@ -89,7 +88,7 @@ func (s *Session) watchData() uint64 {
 
 func (b *bare) reject() {
 	b.seat.loop.rise(b.session())
-	_ = syscall.Close(b.seat.fd)
+	_ = syscall.Close(int(b.fd))
 }
 
 func (b *bare) roomLocked() {
@@ -112,14 +111,14 @@ func (b *bare) armLocked() {
 }
 
 func (b *bare) abortLocked() {
-	if b.seat.fd >= 0 {
+	if b.fd >= 0 {
 		b.session().disconnectLocked()
-		_ = syscall.Shutdown(b.seat.fd, syscall.SHUT_RDWR)
+		_ = syscall.Shutdown(int(b.fd), syscall.SHUT_RDWR)
 	}
 }
 
 func (b *bare) changedLocked() {
-	if s := b.session(); s.phase.Load() == phaseClosed && s.seat.fd >= 0 {
+	if s := b.session(); s.phase.Load() == phaseClosed && s.fd >= 0 {
 		s.seat.loop.post(s)
 	}
 }
@@ -140,8 +139,8 @@ func (b *bare) net() net.Conn {
 	s := b.session()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.seat.copied == nil && s.seat.fd >= 0 {
-		s.seat.copied, _ = transport.Attach(transport.Descriptor{FD: s.seat.fd, Unix: !s.seat.peer.IsValid()})
+	if s.seat.copied == nil && s.fd >= 0 {
+		s.seat.copied, _ = transport.Attach(transport.Descriptor{FD: int(s.fd), Unix: !s.seat.peer.IsValid()})
 	}
 	return s.seat.copied
 }
@@ -181,7 +180,7 @@ const stale uint32 = 1 << 24
 
 // watchForLocked tells the kernel what the session is to be watched for, if that has changed.
 func (s *Session) watchForLocked() {
-	if s.seat.fd < 0 || !s.seat.watched {
+	if s.fd < 0 || !s.seat.watched {
 		return
 	}
 	mask := s.maskLocked()
@@ -189,7 +188,7 @@ func (s *Session) watchForLocked() {
 		return
 	}
 	s.seat.mask = mask
-	if err := s.seat.loop.list.Change(s.seat.fd, mask, s.watchData()); err != nil {
+	if err := s.seat.loop.list.Change(int(s.fd), mask, s.watchData()); err != nil {
 		s.failLocked(ByError, err)
 	}
 }
@@ -202,7 +201,7 @@ func (s *Session) slowLocked() bool {
 // serve does what the driver has found for a session.
 func (d *driver) serve(s *Session, what uint32) {
 	s.mu.Lock()
-	if s.seat.fd < 0 {
+	if s.fd < 0 {
 		s.mu.Unlock()
 		return
 	}
@@ -334,7 +333,7 @@ func (s *Session) take(t turn) {
 // readOnce reads what is there, up to a buffer full, and handles it. It reports whether to go on reading.
 func (s *Session) readOnce() (goOn bool) {
 	space := s.in.Space()
-	n, errno := buffer.Receive(uintptr(s.seat.fd), space)
+	n, errno := buffer.Receive(uintptr(s.fd), space)
 	switch {
 	case errno == syscall.EAGAIN:
 		goOn = true
@@ -368,12 +367,12 @@ func (s *Session) turnedLocked() {
 	if s.pen == penDraining {
 		s.putDownLocked()
 	}
-	if s.seat.fd < 0 || !s.quietLocked() { // who is still at work posts
+	if s.fd < 0 || !s.quietLocked() { // who is still at work posts
 		s.mu.Unlock()
 		return
 	}
-	fd := s.seat.fd
-	s.seat.fd = -1
+	fd := int(s.fd)
+	s.fd = -1
 	_ = s.seat.loop.list.Remove(fd)
 	_ = syscall.Close(fd)
 	if s.seat.copied != nil {

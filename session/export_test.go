@@ -45,8 +45,8 @@ func Arriving(srv *Server) int {
 // CountWrites counts from now on how often the session writes to its connection. To be called in Open.
 func CountWrites(s *Session) *atomic.Int64 {
 	writes := new(atomic.Int64)
-	if s.io != nil {
-		s.io = &countingStream{stream: s.io, writes: writes}
+	if s.own != nil {
+		s.own.io = &countingStream{stream: s.own.io, writes: writes}
 	} else {
 		s.c = &countingCarrier{carrier: s.c, writes: writes}
 	}
@@ -81,9 +81,9 @@ func (c *countingStream) push(b *buffer.Batch) (int, error) {
 // Valve makes the session's connection take only as many bytes as the test lets it, as if it were a socket. To be called in
 // Open of a session with a goroutine; after that nothing reaches the real connection but its end.
 func Valve(s *Session) *ValveStream {
-	v := &ValveStream{stream: s.io}
+	v := &ValveStream{stream: s.own.io}
 	v.cond.L = &v.mu
-	s.io = v
+	s.own.io = v
 	return v
 }
 
@@ -191,7 +191,10 @@ func (v *ValveStream) abort() func() {
 func (s *Session) Waiters() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.waiters)
+	if s.waiters == nil {
+		return 0
+	}
+	return len(*s.waiters)
 }
 
 // SetFreshAfter changes how long a peer is silent before a session's goroutine is relieved. To be called before there are sessions.

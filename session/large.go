@@ -70,7 +70,7 @@ func (s *Session) writeLarge(l *buffer.Large) error {
 		return err
 	}
 	f := buffer.Frame{Large: l, At: s.now(), Kept: true}
-	if len(s.waiters) > 0 {
+	if s.waiters != nil {
 		if err := s.wait(f); err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func (ls *loops) sit(s *Session, d transport.Descriptor) {
 	all := *ls.all.Load()
 	st := &s.seat
 	st.loop = all[int(ls.next.Add(1))%len(all)]
-	st.fd, st.peer = d.FD, d.Remote
+	s.fd, st.peer = int32(d.FD), d.Remote //nolint:gosec // descriptors are small
 	if !d.Unix {
 		st.here = ls.here(d.Local)
 	}
@@ -257,7 +257,7 @@ func (s *Session) comeBack() {
 		s.errand.inside = false
 	}
 	s.seat.away, s.seat.inline = false, false
-	if s.seat.fd < 0 {
+	if s.fd < 0 {
 		s.mu.Unlock()
 		return
 	}

@@ -16,6 +16,9 @@ type waiter struct {
 	result chan error // capacity 1: nil when the frame is in the queue
 }
 
+// line is the callers that wait, at least one, the first first.
+type line []*waiter
+
 // admitLocked decides whether a frame of size bytes may be added to the queue. False without an error means: wait for it.
 func (s *Session) admitLocked(size int, p Policy) (bool, error) {
 	if !s.fullLocked(size) {
@@ -47,13 +50,16 @@ func (s *Session) admitLocked(size int, p Policy) (bool, error) {
 
 // fullLocked reports whether the queue is full for a frame of size bytes. Nobody overtakes who waits.
 func (s *Session) fullLocked(size int) bool {
-	return len(s.waiters) > 0 || s.q != nil && s.q.Full(size, s.now(), &s.o.bounds)
+	return s.waiters != nil || s.q != nil && s.q.Full(size, s.now(), &s.o.bounds)
 }
 
 // wait waits until f is in the queue. It is called with mu held, and releases it.
 func (s *Session) wait(f buffer.Frame) error {
 	w := &waiter{f: f, result: make(chan error, 1)}
-	s.waiters = append(s.waiters, w)
+	if s.waiters == nil {
+		s.waiters = new(line)
+	}
+	*s.waiters = append(*s.waiters, w)
 	yielded := s.c.yieldLocked()
 	limit := s.o.WriteTimeout
 	s.mu.Unlock()
@@ -85,26 +91,25 @@ func (s *Session) wait(f buffer.Frame) error {
 
 // letInLocked moves frames of waiters into the queue while there is room.
 func (s *Session) letInLocked() {
-	for len(s.waiters) > 0 && !s.q.Full(len(s.waiters[0].f.B), s.now(), &s.o.bounds) {
-		w := s.waiters[0]
-		s.waiters[0] = nil
-		s.waiters = s.waiters[1:]
+	for s.waiters != nil && !s.q.Full(len((*s.waiters)[0].f.B), s.now(), &s.o.bounds) {
+		w := (*s.waiters)[0]
+		(*s.waiters)[0] = nil
+		if *s.waiters = (*s.waiters)[1:]; len(*s.waiters) == 0 {
+			s.waiters = nil
+		}
 		w.f.At = s.now()
 		s.q.Add(w.f)
 		w.result <- nil
-	}
-	if len(s.waiters) == 0 {
-		s.waiters = nil
 	}
 }
 
 // turnAwayLocked tells all waiters that the session has ended.
 func (s *Session) turnAwayLocked() {
-	if len(s.waiters) == 0 {
+	if s.waiters == nil {
 		return
 	}
 	err := s.errLocked()
-	for _, w := range s.waiters {
+	for _, w := range *s.waiters {
 		w.result <- err
 	}
 	s.waiters = nil

@@ -18,20 +18,34 @@ import (
 // connection has no room, in drain.
 type routine Session
 
+// own is what a session with a goroutine has more than others.
+type own struct {
+	conn net.Conn
+	// Owned by the goroutine.
+	io      stream
+	streak  uint8 // reads in a row that found bytes at once
+	worn    bool  // its stack may have grown
+	spoke   bool  // the peer has sent something since that was asked last
+	relieve bool  // another goroutine is to go on
+	// Guarded by the session's mutex.
+	freshAt int64         // when it is asked next
+	drained chan struct{} // closed when something has changed; made by who waits
+}
+
 func (r *routine) session() *Session { return (*Session)(r) }
 
 func (r *routine) start() { go r.session().run(true) }
 
-func (r *routine) reject() { _ = r.conn.Close() }
+func (r *routine) reject() { _ = r.own.conn.Close() }
 
-func (r *routine) direct() bool                       { return r.io.direct() }
-func (r *routine) offer(b *buffer.Batch) (int, error) { return r.io.offer(b) }
+func (r *routine) direct() bool                       { return r.own.io.direct() }
+func (r *routine) offer(b *buffer.Batch) (int, error) { return r.own.io.offer(b) }
 func (r *routine) offerLarge(l *buffer.Large) (int, error) {
-	return r.io.offerLarge(r.session(), l)
+	return r.own.io.offerLarge(r.session(), l)
 }
 
 func (r *routine) holding() bool    { return false }
-func (r *routine) closeWrite() bool { return r.io.closeWrite() }
+func (r *routine) closeWrite() bool { return r.own.io.closeWrite() }
 
 func (r *routine) roomLocked() {
 	s := r.session()
@@ -41,14 +55,14 @@ func (r *routine) roomLocked() {
 func (r *routine) armLocked() {
 	s := r.session()
 	var by time.Time
-	if due := sooner(s.dueLocked(), s.freshAt); due > 0 {
+	if due := sooner(s.dueLocked(), s.own.freshAt); due > 0 {
 		by = s.srv.start.Add(time.Duration(due))
 	}
-	_ = s.conn.SetReadDeadline(by)
+	_ = s.own.conn.SetReadDeadline(by)
 }
 
 func (r *routine) abortLocked() {
-	if rest := r.io.abort(); rest != nil {
+	if rest := r.own.io.abort(); rest != nil {
 		r.session().helpLocked(rest)
 	}
 }
@@ -57,9 +71,9 @@ func (r *routine) changedLocked() {
 	if s := r.session(); s.phase.Load() == phaseClosed && s.retractLocked() {
 		s.errand.done <- false
 	}
-	if r.drained != nil {
-		close(r.drained)
-		r.drained = nil
+	if r.own.drained != nil {
+		close(r.own.drained)
+		r.own.drained = nil
 	}
 }
 
@@ -75,9 +89,9 @@ func (r *routine) execute() {
 	goOn = r.session().do(r.errand.part, r.errand.n)
 }
 
-func (r *routine) net() net.Conn    { return r.conn }
-func (r *routine) remote() net.Addr { return r.conn.RemoteAddr() }
-func (r *routine) local() net.Addr  { return r.conn.LocalAddr() }
+func (r *routine) net() net.Conn    { return r.own.conn }
+func (r *routine) remote() net.Addr { return r.own.conn.RemoteAddr() }
+func (r *routine) local() net.Addr  { return r.own.conn.LocalAddr() }
 
 // run is the goroutine of a session: the first, or one that goes on with a stack of its own.
 func (s *Session) run(first bool) {
@@ -89,11 +103,11 @@ func (s *Session) run(first bool) {
 	}()
 	goOn := !first || s.greet() && s.begin()
 	for goOn && s.phase.Load() != phaseClosed {
-		err := s.io.each(s)
+		err := s.own.io.each(s)
 		switch {
-		case err == nil && s.streak >= yieldAfter:
+		case err == nil && s.own.streak >= yieldAfter:
 			s.in.Rest() // others may need the buffer meanwhile
-			if s.streak = 0; s.freshAt == 0 {
+			if s.own.streak = 0; s.own.freshAt == 0 {
 				s.wear()
 			}
 			runtime.Gosched()
@@ -101,8 +115,8 @@ func (s *Session) run(first bool) {
 			goOn = false
 		default:
 			goOn = s.readFailed(err)
-			if goOn && s.relieve {
-				s.relieve, relieved = false, true
+			if goOn && s.own.relieve {
+				s.own.relieve, relieved = false, true
 				go s.run(false)
 				return
 			}
@@ -128,16 +142,16 @@ func (s *Session) got(n int) bool {
 			return false
 		}
 	}
-	if s.streak++; s.in.Rested {
-		s.streak, s.in.Rested = 0, false
+	if s.own.streak++; s.in.Rested {
+		s.own.streak, s.in.Rested = 0, false
 	}
-	if s.spoke = true; !s.worn {
-		s.worn, s.streak = true, yieldAfter
+	if s.own.spoke = true; !s.own.worn {
+		s.own.worn, s.own.streak = true, yieldAfter
 	}
 	if s.nextTick > 0 && s.srv.clock() >= s.nextTick {
-		s.streak = yieldAfter
+		s.own.streak = yieldAfter
 	}
-	return s.streak < yieldAfter && s.phase.Load() != phaseClosed
+	return s.own.streak < yieldAfter && s.phase.Load() != phaseClosed
 }
 
 // yieldAfter is how many reads in a row may find bytes at once. Then others get a turn, and the clock is looked at: a peer that always
@@ -160,7 +174,7 @@ const freshAfter = 10 * time.Second
 // setting a deadline would take more stack still.
 func (s *Session) wear() {
 	s.mu.Lock()
-	s.freshAt = s.srv.clock() + s.srv.freshAfter
+	s.own.freshAt = s.srv.clock() + s.srv.freshAfter
 	s.armLocked()
 	s.mu.Unlock()
 }
@@ -168,19 +182,19 @@ func (s *Session) wear() {
 // weariedLocked looks whether the peer was silent all the time since it was last asked; then another goroutine is to go on.
 func (s *Session) weariedLocked() {
 	now := s.srv.clock()
-	if s.freshAt == 0 || now < s.freshAt {
+	if s.own.freshAt == 0 || now < s.own.freshAt {
 		return
 	}
-	if s.freshAt = now + s.srv.freshAfter; !s.spoke {
-		s.relieve, s.worn, s.freshAt = true, false, 0
+	if s.own.freshAt = now + s.srv.freshAfter; !s.own.spoke {
+		s.own.relieve, s.own.worn, s.own.freshAt = true, false, 0
 	}
-	s.spoke = false
+	s.own.spoke = false
 }
 
 // greet does the TLS handshake, if there is one, so that Open can see its result, and starts the clocks. It reports whether to open the
 // session: one that was dialed may be ending already, gently, and does so as if Open had been called before.
 func (s *Session) greet() bool {
-	if c, ok := s.conn.(shaker); ok && !s.shake(c) {
+	if c, ok := s.own.conn.(shaker); ok && !s.shake(c) {
 		return false
 	}
 	s.mu.Lock()
@@ -253,16 +267,16 @@ func (s *Session) waitWritten() {
 
 // wakeMeLocked returns a channel that changedLocked closes.
 func (s *Session) wakeMeLocked() <-chan struct{} {
-	if s.drained == nil {
-		s.drained = make(chan struct{})
+	if s.own.drained == nil {
+		s.own.drained = make(chan struct{})
 	}
-	return s.drained
+	return s.own.drained
 }
 
 // finish is the end of run.
 func (s *Session) finish() {
 	s.fail(ByLocal, ErrClosed)
-	_ = s.conn.Close()
+	_ = s.own.conn.Close()
 	s.mu.Lock()
 	for !s.quietLocked() { // a helper, or a caller of Send or TryWrite, is about to notice
 		changed := s.wakeMeLocked()
@@ -286,9 +300,9 @@ func (s *Session) drain() {
 		var n int
 		var err error
 		if l != nil {
-			n, err = s.io.pushLarge(s, l)
+			n, err = s.own.io.pushLarge(s, l)
 		} else {
-			n, err = s.io.push(b)
+			n, err = s.own.io.push(b)
 		}
 		s.srv.shard(s).bytesOut.Add(uint64(n))
 		s.pushed(l, n, err)
@@ -306,7 +320,7 @@ func (s *Session) lendDrain(b *buffer.Batch, first bool) (l *buffer.Large, more 
 			l.Lent = true
 		}
 		if t := s.o.WriteTimeout; t > 0 {
-			_ = s.conn.SetWriteDeadline(time.Now().Add(t))
+			_ = s.own.conn.SetWriteDeadline(time.Now().Add(t))
 		}
 		return l, true
 	}

@@ -15,21 +15,19 @@ import (
 // otherwise, and none ever blocks but Close, those that wait for messages (Receive, Messages), those that wait until a large frame is
 // written (WriteLarge, WriteFile), and Send, Write and WriteShared under the Wait policy.
 type Session struct {
-	// What each turn touches comes first, so that an idle session costs few misses of the cache when bytes come: up to the first
-	// fields of seat.
+	// The order is that of use, for a session of thousands is cold when its turn comes: what it takes to send a frame on an idle
+	// connection lies in the first 128 bytes, what it takes to read and decode one in the next. An idle session is 576 bytes.
 
-	// Set when made.
-	srv *Server
-	c   carrier
-	// Written by who has the turn, under mu.
-	h      *Handler
-	o      *settings
-	codec  Codec
-	pull   *pull         // or nil
-	errand *errand       // with an executor; set when made
+	// Set when made; id, when it is admitted.
+	srv      *Server
+	c        carrier
+	attached any                 // the value it began with
+	value    atomic.Pointer[any] // what SetValue was given
+	next     *Session            // owned by the server, guarded by its mutex
+	id       uint64
+
 	packet *packetPeer   // the carrier, if the session is over datagrams; set when made
 	phase  atomic.Uint32 // written under mu by anybody
-
 	// Guarded by mu. The write path: see write.go.
 	pen       pen
 	corked    bool  // the messages of one read are being handled
@@ -44,46 +42,43 @@ type Session struct {
 	linger    bool  // an ending session half-closes and waits for the peer
 	awaits    bool  // it waits for the peer's goodbye before that
 	half      bool  // it has done so
+	discard   bool  // what arrives is thrown away undecoded; owned by who has the turn
 	mu        sync.Mutex
+	fd        int32 // a loop's: −1 when it is closed
 	q         *buffer.Queue
 	gathered  *buffer.Batch // what was sent meanwhile: see gather.go
-	encoder   Encoder       // the codec, or nil
+	// Written by who has the turn, under mu.
+	h       *Handler
+	codec   Codec
+	encoder Encoder // the codec, or nil
 
 	// Owned by who has the turn.
-	replier Replier
-	in      buffer.Inbound
-	handled uint32 // messages of this read that were handled and are not counted
-	discard bool   // what arrives is thrown away undecoded
-
+	replier  Replier
+	o        *settings // written under mu
+	pull     *pull     // or nil; written under mu
+	in       buffer.Inbound
+	handled  uint32       // messages of this read that were handled and are not counted
+	helpers  int32        // goroutines in drain, notify and abort; guarded by mu
 	lastRead atomic.Int64 // by the server's clock, as all times here
+	errand   *errand      // with an executor; set when made
 
-	// The engine's: a seat in a loop (loop_linux.go), or a connection and its goroutine (routine.go).
-	seat    seat
-	conn    net.Conn
-	io      stream
-	streak  uint8         // reads in a row that found bytes at once
-	worn    bool          // its stack may have grown
-	spoke   bool          // the peer has sent something since that was asked last
-	relieve bool          // another goroutine is to go on
-	freshAt int64         // when it is asked next; guarded by mu
-	drained chan struct{} // closed when something has changed; made by who waits
+	// The engine's: a seat in a loop (bare_linux.go), or a connection and its goroutine (routine.go).
+	seat seat
+	own  *own // nil on a loop
 
 	// Set when made.
-	id    uint64
 	proxy *transport.ProxyHeader // or nil
-	value atomic.Pointer[any]
 	// Owned by who has the turn.
 	replies []byte
 	// Owned by the server, guarded by its mutex.
-	prev, next *Session
+	prev *Session
 	// Guarded by mu.
-	lost    int // bytes that were gathered and could not be written any more
-	waiters []*waiter
+	lost    int   // bytes that were gathered and could not be written any more
+	waiters *line // who waits for room in the queue, nil if nobody does
 	// The end: see close.go.
 	info     *CloseInfo
 	endBy    int64 // when the handshake, or an ending session, is over at the latest; 0 is never
 	nextTick int64 // when Tick is called again; 0 is never
-	helpers  int   // goroutines in drain, notify and abort
 
 	done sync.WaitGroup // the turn, and with it everything
 }
@@ -111,9 +106,7 @@ func newSession(srv *Server, at *Attach) *Session {
 		if at.Codec != nil {
 			codec = at.Codec
 		}
-		if at.Value != nil {
-			s.SetValue(at.Value)
-		}
+		s.attached = at.Value
 	}
 	s.SetCodec(codec)
 	if srv.o.Executor != nil {
@@ -128,7 +121,7 @@ func newSession(srv *Server, at *Attach) *Session {
 
 // onRoutine makes s a session with a goroutine of its own.
 func (s *Session) onRoutine(conn net.Conn) {
-	s.conn, s.io, s.c = conn, newStream(conn), (*routine)(s)
+	s.own, s.c = &own{conn: conn, io: newStream(conn)}, (*routine)(s)
 }
 
 // ID returns the session's number: unique within its server, never used again, at least 1.
@@ -158,12 +151,12 @@ func (s *Session) SetCodec(c Codec) {
 	s.in.Need = 0
 }
 
-// Value returns what SetValue was last given, or nil.
+// Value returns what SetValue was last given; before that what [Attach].Value was, or nil.
 func (s *Session) Value() any {
 	if v := s.value.Load(); v != nil {
 		return *v
 	}
-	return nil
+	return s.attached
 }
 
 // SetValue keeps the user's state of this session. Usually it is called once, in Open, with a pointer.

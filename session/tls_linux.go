@@ -148,7 +148,7 @@ func (b *bareTLS) greet() bool {
 	s.startClocksLocked()
 	s.seat.stalled = s.srv.clock()
 	mask := s.maskLocked()
-	if err := s.seat.loop.list.Add(s.seat.fd, mask, s.watchData()); err != nil {
+	if err := s.seat.loop.list.Add(int(s.fd), mask, s.watchData()); err != nil {
 		s.failLocked(ByError, err)
 		return false
 	}
@@ -160,7 +160,7 @@ func (b *bareTLS) greet() bool {
 func (b *bareTLS) readOnce() (goOn bool) {
 	s := b.session()
 	wire := s.srv.pools.Shared.Get()
-	n, errno := buffer.Receive(uintptr(s.seat.fd), wire.B)
+	n, errno := buffer.Receive(uintptr(s.fd), wire.B)
 	switch {
 	case errno == syscall.EAGAIN: // in the first turn there may be bytes that came with the handshake
 	case errno != 0:
@@ -280,7 +280,7 @@ func (b *bareTLS) offerLarge(l *buffer.Large) (int, error) {
 
 // flush sends what waits, as far as there is room, and returns how much that was.
 func (b *bareTLS) flush() (int, error) {
-	fd := uintptr(b.seat.fd)
+	fd := uintptr(b.fd)
 	return b.mem.Flush(func(p []byte) (int, error) {
 		n, errno := buffer.Send(fd, p)
 		switch errno {
@@ -332,7 +332,7 @@ func (b *bareTLS) closeWrite() bool {
 
 // abortLocked takes leave, if the peer would understand it: not in the middle of a record. Nothing of that blocks.
 func (b *bareTLS) abortLocked() {
-	if b.seat.fd >= 0 && b.mem.Detached() && !b.holding() && b.mem.CloseWrite() == nil {
+	if b.fd >= 0 && b.mem.Detached() && !b.holding() && b.mem.CloseWrite() == nil {
 		_, _ = b.flush()
 	}
 	b.bare.abortLocked()

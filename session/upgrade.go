@@ -106,7 +106,7 @@ func (s *Session) SetLimits(l Limits) {
 		}
 	}
 	s.armLocked()
-	if len(s.waiters) > 0 && s.q != nil {
+	if s.waiters != nil && s.q != nil {
 		s.letInLocked()
 	}
 }

@@ -38,7 +38,7 @@ func (s *Session) listenLocked(l *buffer.Large) {
 		return
 	case !s.seat.zero:
 		s.seat.zero = true
-		z.off = buffer.EnableZeroCopy(s.seat.fd) != nil
+		z.off = buffer.EnableZeroCopy(int(s.fd)) != nil
 	}
 	if z.off {
 		return
@@ -79,7 +79,7 @@ func (s *Session) reportedLocked(l *buffer.Large) bool {
 	z := s.zeroCopy()
 	z.next = l.First + l.Sent
 	if l.Acked != l.Sent {
-		z.moved, z.acked = s.srv.clock(), buffer.Acknowledged(uintptr(s.seat.fd))
+		z.moved, z.acked = s.srv.clock(), buffer.Acknowledged(uintptr(s.fd))
 		s.watchForLocked() // also while there is nothing else to wait for
 		s.armLocked()
 		return false
@@ -100,11 +100,11 @@ func (s *Session) reportsDueLocked() int64 {
 // reportsLateLocked reports whether the peer has taken nothing of what the kernel has still to report for Options.WriteTimeout.
 func (s *Session) reportsLateLocked() bool {
 	now := s.srv.clock()
-	if due := s.reportsDueLocked(); due == 0 || now < due || s.seat.fd < 0 || s.phase.Load() == phaseClosed {
+	if due := s.reportsDueLocked(); due == 0 || now < due || s.fd < 0 || s.phase.Load() == phaseClosed {
 		return false
 	}
 	z := s.zeroCopy()
-	if n := buffer.Acknowledged(uintptr(s.seat.fd)); n != z.acked {
+	if n := buffer.Acknowledged(uintptr(s.fd)); n != z.acked {
 		z.acked, z.moved = n, now
 		return false
 	}
@@ -124,7 +124,7 @@ func (s *Session) unreportedLocked() bool {
 func (s *Session) reportsLocked(what uint32) uint32 {
 	z := s.zeroCopy()
 	some := false
-	for r, ok := buffer.NextReport(s.seat.fd); ok; r, ok = buffer.NextReport(s.seat.fd) {
+	for r, ok := buffer.NextReport(int(s.fd)); ok; r, ok = buffer.NextReport(int(s.fd)) {
 		some = true
 		z.off = z.off || r.Copied && !s.srv.loops.zeroKeep
 		z.apply(r)
@@ -166,7 +166,7 @@ func (s *Session) disconnectLocked() {
 	if !s.unreportedLocked() {
 		return
 	}
-	buffer.Disconnect(uintptr(s.seat.fd))
+	buffer.Disconnect(uintptr(s.fd))
 	z, err := s.zeroCopy(), s.errLocked()
 	for _, l := range z.waiting {
 		if !l.Lent {

@@ -19,10 +19,11 @@ import (
 type Conn struct {
 	codec wire.Codec
 	s     atomic.Pointer[session.Session] // set before Open is called
-	e     *engine
+	frag  *fragmented                     // the message that NextWriter began; guarded by the order of what is encoded
 	stage atomic.Uint32
+
+	e     *engine
 	value atomic.Pointer[any] // the user's, nil for none
-	frag  *fragmented         // the message that NextWriter began; guarded by the order of what is encoded
 	pull  *pull               // or nil
 
 	ending sync.Mutex // held from where a close frame is made until it is with the session
