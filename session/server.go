@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/prefetch"
 )
 
 // Server runs sessions: those that it accepts in Serve and those given to ServeConn. All methods may be called concurrently.
@@ -152,7 +153,12 @@ func (srv *Server) by(limit time.Duration) int64 {
 // under the Wait policy goes at the pace of the slowest: see the section on fan-out, and [Options].
 func (srv *Server) Sessions() iter.Seq[*Session] {
 	return func(yield func(*Session) bool) {
-		for _, s := range srv.snapshot() {
+		all := srv.snapshot()
+		for i, s := range all {
+			if i+4 < len(all) { // what is sent to each of thousands finds them cold
+				prefetch.Value(all[i+4])
+				prefetch.Value(all[i+2].attached)
+			}
 			if !yield(s) {
 				return
 			}
