@@ -19,31 +19,17 @@
 // counts from the answer that made room for it. Frames are never kept: which bytes are sent next follows from the number of
 // the frame and how much of it was sent. Those of WebSocket are masked already where they are copied from.
 #define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "common.h"
+#include "dial.h"
+#include "histogram.h"
 
 #define BUFFER (256 << 10)
-#define EVENTS 512
 #define PATTERNS 251        // the bytes of a frame begin at its number modulo this
 #define PATIENCE 30         // seconds without any answer after which something is broken
 #define MAX_BATCH (64 << 10) // bytes that are sent at once, if not one frame is more
 #define PACED_RING 2048     // frames a connection may be behind when paced
 #define MAX_HEADER 22       // bytes of a frame before its pattern
-#define MASK_SIZE 4
-#define OPENING 64          // connections that are opened at a time
-#define MAX_RESPONSE 1024   // bytes of the answer to an upgrade
-
-// The key and what has to come of it (RFC 6455 §1.3).
-#define KEY "dGhlIHNhbXBsZSBub25jZQ=="
-#define ACCEPT "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 
 struct conn {
 	int fd, blocked;              // blocked: waits for room to send
@@ -53,13 +39,6 @@ struct conn {
 	uint32_t got;                 // bytes of the answer to `acked` that are here
 	uint64_t acked, next, issued; // frames: answered ≤ sent ≤ may be sent
 	unsigned char head[MAX_HEADER]; // of the answer
-};
-
-// A histogram with 128 buckets for each power of two: 0.8 % wide.
-#define SUB_BITS 7
-#define BUCKETS ((65 - SUB_BITS) << SUB_BITS)
-struct histogram {
-	uint64_t counts[BUCKETS], total, max;
 };
 
 static struct conn conns[MAX_FDS];
@@ -75,30 +54,8 @@ static struct histogram all, others;
 
 // The run.
 static int broadcasts, reopens, opening;
-static uint64_t ends, count_limit, rate, started, sent_total, answered, every, last_answer, random_state = 88172645463325252u;
+static uint64_t ends, count_limit, rate, started, sent_total, answered, every, last_answer;
 static uint32_t sleep_us;
-
-static void record(struct histogram *h, uint64_t ns) {
-	int shift = 0;
-	if (ns >> SUB_BITS) shift = 63 - __builtin_clzll(ns) - SUB_BITS;
-	h->counts[((uint64_t)shift << SUB_BITS) + (ns >> shift)]++;
-	h->total++;
-	if (ns > h->max) h->max = ns;
-}
-
-static void print_histogram(const char *name, const struct histogram *h) {
-	printf("\"%s\":{\"max\":%llu,\"counts\":[", name, (unsigned long long)h->max);
-	const char *comma = "";
-	for (uint64_t i = 0; i < BUCKETS; i++) {
-		if (h->counts[i] == 0) continue;
-		// The largest value of the bucket. Those below 2·128 have a bucket each.
-		uint64_t shift = i >> SUB_BITS ? (i >> SUB_BITS) - 1 : 0;
-		uint64_t top = ((i - (shift << SUB_BITS) + 1) << shift) - 1;
-		printf("%s[%llu,%llu]", comma, (unsigned long long)top, (unsigned long long)h->counts[i]);
-		comma = ",";
-	}
-	printf("]}");
-}
 
 // source is the number of the connection on which a frame was sent that is answered on c.
 static uint64_t source(struct conn *c) { return broadcasts ? 0 : c - conns; }
@@ -181,11 +138,6 @@ static void flush(struct conn *c) {
 	}
 }
 
-static uint64_t random64(void) {
-	random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17;
-	return random_state;
-}
-
 // issue allows one frame more, due at time t.
 static void issue(struct conn *c, uint64_t t) {
 	if (c->issued - c->acked >= ring_size) errno = ETIME, die("the server is too far behind");
@@ -244,28 +196,14 @@ static void check(struct conn *c, const unsigned char *p, size_t n, uint64_t t) 
 
 // open_one connects, and asks for the upgrade if there has to be one.
 static void open_one(struct conn *c) {
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	memset(c, 0, sizeof *c);
 	c->began = now_ns();
-	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&a, sizeof a) < 0) die("connect");
-	int on = 1;
-	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	c->fd = dial(port);
 	interest(EPOLL_CTL_ADD, c);
 	if (proto != WEBSOCKET) return;
-	char request[512];
-	int n = snprintf(request, sizeof request, "GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-		"Sec-WebSocket-Key: " KEY "\r\nSec-WebSocket-Version: 13\r\n\r\n", port);
-	if (send(c->fd, request, n, MSG_NOSIGNAL) != n) die("send");
+	request_upgrade(c->fd, port, "/");
 	c->response = memory(MAX_RESPONSE);
 	opening++;
-}
-
-// reset closes a connection at once: thousands that linger would cost the runs that follow.
-static void reset(struct conn *c) {
-	struct linger now = {.l_onoff = 1};
-	setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-	close(c->fd);
 }
 
 // upgraded looks at what arrived of the response to an upgrade.
@@ -274,10 +212,9 @@ static void upgraded(struct conn *c, size_t n) {
 	memcpy(c->response + c->got, in, n);
 	c->got += n;
 	c->response[c->got] = 0;
-	char *end = strstr(c->response, "\r\n\r\n");
+	const char *end = response_end(c->response);
 	if (end == NULL) return;
-	int good = strncmp(c->response, "HTTP/1.1 101 ", 13) == 0 && strstr(c->response, ": " ACCEPT "\r\n") && end[4] == 0;
-	if (!good) errno = EPROTO, die("a wrong response");
+	if (*end != 0) errno = EPROTO, die("a wrong response");
 	free(c->response);
 	c->response = NULL;
 	c->got = 0;
@@ -285,7 +222,7 @@ static void upgraded(struct conn *c, size_t n) {
 	record(&all, last_answer - c->began);
 	answered++;
 	if (!reopens) return;
-	reset(c);
+	reset(c->fd);
 	if (last_answer < ends) open_one(c);
 }
 
@@ -308,9 +245,7 @@ static void wait_until(uint64_t t) {
 	static struct epoll_event events[EVENTS];
 	uint64_t now = now_ns(), left = PATIENCE * 1000000000ull;
 	if (t) left = t > now ? t - now : 0;
-	struct timespec timeout = {.tv_sec = left / 1000000000u, .tv_nsec = left % 1000000000u};
-	int n = syscall(SYS_epoll_pwait2, epoll_fd, events, EVENTS, &timeout, NULL, 0);
-	if (n < 0 && errno != EINTR) die("epoll_pwait2");
+	int n = wait_ns(epoll_fd, events, left);
 	if (n == 0 && now_ns() - last_answer > PATIENCE * 1000000000ull) errno = ETIMEDOUT, die("no answers");
 	for (int i = 0; i < n; i++) {
 		struct conn *c = events[i].data.ptr;
@@ -482,6 +417,6 @@ int main(int argc, char **argv) {
 		}
 		fflush(stdout);
 	}
-	for (int i = 0; i < conn_count; i++) reset(&conns[i]);
+	for (int i = 0; i < conn_count; i++) reset(conns[i].fd);
 	return 0;
 }

@@ -1,4 +1,4 @@
-// What the two programs share: the wire, the clock, the end when something cannot be.
+// What the programs share: the wire, the clock, the end when something cannot be.
 //
 // A frame begins with its length, four bytes, most significant first, which count themselves.
 //   echo      length, id (8 bytes), pattern             answered with the same bytes
@@ -60,6 +60,13 @@ static inline void many_files(void) {
 	if (getrlimit(RLIMIT_NOFILE, &r) < 0) die("getrlimit");
 	r.rlim_cur = r.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &r) < 0) die("setrlimit");
+}
+
+// random64 returns the next of numbers that look random and are always the same.
+static inline uint64_t random64(void) {
+	static uint64_t state = 88172645463325252u;
+	state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+	return state;
 }
 
 static inline void *memory(size_t n) {
