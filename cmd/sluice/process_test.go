@@ -249,3 +249,37 @@ func TestServe(t *testing.T) {
 		t.Errorf("exit code %d after SIGTERM:\n%s", code, p.stderr)
 	}
 }
+
+// TestProfileLocks: where goroutines wait for each other is recorded when that was asked for, and only then.
+func TestProfileLocks(t *testing.T) {
+	for _, tt := range []struct {
+		args     []string
+		fraction string
+		blocks   bool
+	}{
+		{args: []string{"--insecure"}, fraction: "sampling period=0\n"},
+		{args: []string{"--insecure", "--profile-locks"}, fraction: "sampling period=10\n", blocks: true},
+	} {
+		p := startNode(t, tt.args...)
+		page := func(name string) string {
+			resp, err := http.Get("http://" + p.internal + "/debug/pprof/" + name + "?debug=1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = resp.Body.Close() }()
+			text, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Fatalf("%s: %s, %v", name, resp.Status, err)
+			}
+			return string(text)
+		}
+		if got := page("mutex"); !strings.Contains(got, tt.fraction) {
+			t.Errorf("%v: no %q in\n%s", tt.args, tt.fraction, got)
+		}
+		p.api("publish", map[string]any{"channel": "news", "data": 1}) // which waits for the broker
+		if got := page("block"); strings.Contains(got, " @ 0x") != tt.blocks {
+			t.Errorf("%v: waits are recorded or not:\n%s", tt.args, got)
+		}
+		p.kill()
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -19,6 +20,12 @@ import (
 // shutdownTime is how long clients have to go elsewhere when the process is told to end.
 const shutdownTime = 10 * time.Second
 
+// What is recorded of waiting when that is asked for: one in so many contentions of a mutex, and one wait in so much time spent waiting.
+const (
+	mutexFraction = 10
+	blockRate     = 10 * time.Microsecond
+)
+
 // serveCmd runs a node.
 type serveCmd struct {
 	Config   string `short:"c" type:"existingfile" help:"Configuration file; sluice config default prints one."`
@@ -29,6 +36,8 @@ type serveCmd struct {
 	Demo     bool   `help:"Publish made-up prices and show them on a page. Implies --insecure, on loopback only."`
 	DemoSeed uint64 `default:"1" help:"Seed of the made-up prices."`
 	Verbose  bool   `short:"v" help:"Log more."`
+	// ProfileLocks is for developers.
+	ProfileLocks bool `help:"Record where goroutines wait for each other, for /debug/pprof/mutex and block. Costs some CPU."`
 }
 
 // Help is shown by sluice serve --help.
@@ -62,6 +71,10 @@ func (c *serveCmd) serve(ctx context.Context, env *environment) error {
 	}
 	if err != nil {
 		return err
+	}
+	if c.ProfileLocks { // behind the start, in which an embedded broker sets the rate as well
+		runtime.SetMutexProfileFraction(mutexFraction)
+		runtime.SetBlockProfileRate(int(blockRate))
 	}
 	c.greet(env, n)
 	var feed sync.WaitGroup
