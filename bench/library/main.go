@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 	}
 	r := new(result)
 	c := compare.Comparison[cell]{
-		Server: "frames", Peers: []string{"github.com/cloudwego/netpoll"},
+		Server: "frames", Client: "client", Peers: []string{"github.com/cloudwego/netpoll"},
 		Servers: serverNames(), Cells: cells(scale{conns: cmd.Conns, idle: cmd.Idle, burst: *bursts}),
 		Name: func(c cell) string { return c.Name }, Choose: cell.servers,
 		Measure: func(ctx context.Context, b *load.Bench, c cell, servers []string) (*report.Table, error) {

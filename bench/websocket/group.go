@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/sluice-push/sluice/bench/internal/server"
 )
@@ -67,22 +66,11 @@ func (g *group[C]) close() {
 
 // serve is the server of the group's connections.
 func (g *group[C]) serve(ln net.Listener, h http.HandlerFunc) *server.Served {
-	stop := underHTTP(ln, h)
+	stop := server.UnderHTTP(ln, h)
 	return &server.Served{Conns: g.len, Close: func() {
 		stop()
 		g.close()
 	}}
-}
-
-// underHTTP starts a net/http server. Handlers of WebSocket begin a goroutine and return, so that nothing of the request is kept.
-func underHTTP(ln net.Listener, h http.HandlerFunc) (stop func()) {
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(ln) }()
-	return func() {
-		_ = srv.Close()
-		<-done
-	}
 }
 
 // reader is a connection of packages that give each message as an io.Reader.

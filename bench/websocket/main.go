@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 	}
 	r := new(compare.Result)
 	c := compare.Comparison[cell]{
-		Server: "websocket", Peers: modules(), Servers: serverNames(), Cells: cells(cmd.Conns, cmd.Idle, *stream),
+		Server: "websocket", Client: "client", Peers: modules(), Servers: serverNames(), Cells: cells(cmd.Conns, cmd.Idle, *stream),
 		Name: func(c cell) string { return c.Name }, Choose: cell.servers,
 		Measure: func(ctx context.Context, b *load.Bench, c cell, servers []string) (*report.Table, error) {
 			return measureCell(ctx, b, r, &c, servers)

@@ -45,7 +45,7 @@ func startSluice(engine session.Engine) func(net.Listener, bool) *server.Served 
 // startSluiceHTTP starts our server under net/http.
 func startSluiceHTTP(ln net.Listener, broadcast bool) *server.Served {
 	srv := newSluice(session.EngineLoop, broadcast)
-	stop := underHTTP(ln, srv.ServeHTTP)
+	stop := server.UnderHTTP(ln, srv.ServeHTTP)
 	return &server.Served{Conns: srv.Len, Close: func() {
 		stop()
 		_ = srv.Close()

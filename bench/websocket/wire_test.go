@@ -3,11 +3,7 @@ package main_test
 import (
 	"bufio"
 	"bytes"
-	"crypto/rand"
-	"crypto/sha1"
-	"encoding/base64"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -41,32 +37,6 @@ func frame(n, seed int) (masked, plain []byte) {
 	return masked, append(plain, payload...)
 }
 
-// upgrade opens a connection.
-func upgrade(t *testing.T, addr string) net.Conn {
-	t.Helper()
-	conn := loadtest.Dial(t, addr)
-	key := base64.StdEncoding.EncodeToString([]byte(rand.Text()[:16]))
-	_, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
-		"Sec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n\r\n", addr, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := bufio.NewReader(conn)
-	response, err := http.ReadResponse(r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
-	if got := response.Header.Get("Sec-WebSocket-Accept"); response.StatusCode != 101 || got != base64.StdEncoding.EncodeToString(sum[:]) {
-		t.Fatalf("%s, accepted %q for %q", response.Status, got, key)
-	}
-	if r.Buffered() > 0 {
-		t.Fatal("bytes behind the response")
-	}
-	return conn
-}
-
 // All servers say the same, however the bytes arrive and however slowly the answers are taken.
 func TestServers(t *testing.T) {
 	programs := loadtest.Compile(t, "websocket")
@@ -82,7 +52,7 @@ func TestServers(t *testing.T) {
 	for _, server := range websocket.ServerNames() {
 		t.Run(server, func(t *testing.T) {
 			addr, _ := loadtest.Serve(t, programs, server, websocket.Args(false))
-			conn := upgrade(t, addr)
+			conn := loadtest.Upgrade(t, addr)
 			loadtest.Converse(t, conn, few, fewPlain, 1)
 			for _, chunk := range []int{1000, 1 << 20} {
 				loadtest.Converse(t, conn, in, want, chunk)
@@ -98,7 +68,7 @@ func TestBroadcast(t *testing.T) {
 	for _, server := range websocket.ServerNames() {
 		t.Run(server, func(t *testing.T) {
 			addr, settle := loadtest.Serve(t, programs, server, websocket.Args(true))
-			conns := []net.Conn{upgrade(t, addr), upgrade(t, addr), upgrade(t, addr)}
+			conns := []net.Conn{loadtest.Upgrade(t, addr), loadtest.Upgrade(t, addr), loadtest.Upgrade(t, addr)}
 			if err := settle(len(conns)); err != nil {
 				t.Fatal(err)
 			}

@@ -90,15 +90,22 @@ func (c *Process) Stop() error {
 	return nil
 }
 
+// PID is the number of the process.
+func (c *Process) PID() int { return c.cmd.Process.Pid }
+
 // Resident returns how many bytes of memory the process has now and had at most.
 func (c *Process) Resident() (now, peak int64, err error) {
-	pid := strconv.Itoa(c.cmd.Process.Pid)
-	// smaps_rollup counts pages; the figures in status may lag behind.
-	if now, err = kilobytes("/proc/"+pid+"/smaps_rollup", "Rss:"); err != nil {
+	if now, err = Resident(c.PID()); err != nil {
 		return 0, 0, err
 	}
-	peak, err = kilobytes("/proc/"+pid+"/status", "VmHWM:")
+	peak, err = kilobytes("/proc/"+strconv.Itoa(c.PID())+"/status", "VmHWM:")
 	return now, peak, err
+}
+
+// Resident returns how many bytes of memory a process has.
+func Resident(pid int) (int64, error) {
+	// smaps_rollup counts pages; the figures in status may lag behind.
+	return kilobytes("/proc/"+strconv.Itoa(pid)+"/smaps_rollup", "Rss:")
 }
 
 // kilobytes returns, in bytes, the figure behind name in a file of /proc.

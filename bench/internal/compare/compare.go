@@ -94,6 +94,7 @@ func (r *Result) Steady(ctx context.Context, b *load.Bench, w *load.Work, server
 // Comparison is what a command measures.
 type Comparison[C any] struct {
 	Server  string   // in C
+	Client  string   // in C as well
 	Peers   []string // modules whose versions are reported
 	Servers []string
 	Cells   []C
@@ -148,7 +149,7 @@ func (c *Comparison[C]) measure(ctx context.Context, cmd *Command, stdout io.Wri
 	if err != nil {
 		return nil, err
 	}
-	p, err := load.Compile(c.Server)
+	p, err := load.Compile(c.Server, c.Client)
 	if err != nil {
 		return nil, err
 	}

@@ -5,17 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sluice-push/sluice/bench/internal/child"
 	"github.com/sluice-push/sluice/bench/internal/server"
 )
 
-// Limit is the server that the others are compared with. It is a program in C.
+// Limit is the server that the others are compared with. It is a program in C. Where it can have several threads there is one server for
+// each number of them, called c1, c2 and so on.
 const Limit = "c"
+
+// IsLimit reports whether a server is the program in C.
+func IsLimit(name string) bool {
+	threads, ok := strings.CutPrefix(name, Limit)
+	return ok && strings.Trim(threads, "0123456789") == ""
+}
 
 // Bench measures. Its methods are for one goroutine.
 type Bench struct {
@@ -29,8 +42,12 @@ type Bench struct {
 
 // Start starts a server for a cell; at is where it listens.
 func (b *Bench) Start(ctx context.Context, w *Work, name string, at *server.Address) (*child.Process, error) {
-	if name == Limit {
-		return child.Start(ctx, at, b.Programs.Server, w.Args.Limit...)
+	if IsLimit(name) {
+		args := slices.Clone(w.Args.Limit)
+		if threads := strings.TrimPrefix(name, Limit); threads != "" {
+			args = append(args, threads)
+		}
+		return w.start(ctx, at, b.Programs.Server, args)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -40,12 +57,50 @@ func (b *Bench) Start(ctx context.Context, w *Work, name string, at *server.Addr
 	if b.Profiles != "" {
 		all = append(all, "-profile", filepath.Join(b.Profiles, w.Name+"-"+name+".prof"))
 	}
-	return child.Start(ctx, at, self, all...)
+	return w.start(ctx, at, self, all)
 }
+
+// start starts a server, which prints where it listens, or a client, for which at is nil, where the cell wants them to run.
+func (w *Work) start(ctx context.Context, at *server.Address, program string, args []string) (*child.Process, error) {
+	if w.Pinned {
+		processors, err := allowed()
+		if err != nil {
+			return nil, err
+		}
+		one := processors[0]
+		if at == nil {
+			one = processors[len(processors)-1]
+		}
+		program, args = "taskset", append([]string{"-c", strconv.Itoa(one), program}, args...)
+	}
+	if at == nil {
+		return child.Start(ctx, nil, program, args...)
+	}
+	return child.Start(ctx, at, program, args...)
+}
+
+// allowed returns the processors that this process may use, at least one.
+func allowed() ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, err
+	}
+	var all []int
+	for i := range len(set) * bits.UintSize {
+		if set.IsSet(i) {
+			all = append(all, i)
+		}
+	}
+	return all, nil
+}
+
+// patience is how long is waited for deliveries when none comes.
+const patience = 10 * time.Second
 
 // Pair is a server with a client that is connected to it. Its methods are for one goroutine.
 type Pair struct {
 	Server, Client *child.Process
+	PID            int // of the process whose memory counts, if that is not Server
 }
 
 // Pair starts a server and a client for a cell. No connection is open yet.
@@ -59,11 +114,11 @@ func (b *Bench) Pair(ctx context.Context, w *Work, name string) (*Pair, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
-	client, err := child.Start(ctx, nil, b.Programs.Client, port, w.Proto, fmt.Sprint(w.Size))
+	client, err := w.start(ctx, nil, b.Programs.Client, append([]string{port, w.proto(name), fmt.Sprint(w.Size)}, w.Client...))
 	if err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
-	return &Pair{Server: s, Client: client}, nil
+	return &Pair{Server: s, Client: client, PID: at.PID}, nil
 }
 
 // Stop ends both processes.
@@ -85,6 +140,30 @@ func (w *Work) named(server string, err error) error {
 	}
 	return nil
 }
+
+// Resident returns how many bytes of memory the server has.
+func (p *Pair) Resident() (int64, error) {
+	pid := p.PID
+	if pid == 0 {
+		pid = p.Server.PID()
+	}
+	return child.Resident(pid)
+}
+
+// open opens the connections of a cell.
+func (p *Pair) open(w *Work) error {
+	switch w.Kind {
+	case Open:
+		return nil
+	case Push:
+		return p.Subscribe(w.Conns)
+	default:
+		return p.Connect(w.Conns)
+	}
+}
+
+// Subscribe opens n connections more and waits until the server has confirmed their subscriptions. It is for cells of kind Push.
+func (p *Pair) Subscribe(n int) error { return p.Client.Ask(&struct{}{}, "connect %d", n) }
 
 // Connect opens n connections, the first ones, and waits until the server has them all.
 func (p *Pair) Connect(n int) error {
@@ -131,6 +210,11 @@ func (p *Pair) Run(w *Work, d time.Duration) (*Load, error) {
 			return nil, err
 		}
 		return l, p.Settle(0)
+	case Push:
+		if err := p.Client.Ask(l, "publish %d %d %d %d", ms, w.Rate, w.InFlight, patience.Milliseconds()); err != nil {
+			return nil, err
+		}
+		return l, l.Wrong()
 	default:
 		return l, p.Client.Ask(l, "run %d 0 %d %d %d %d", ms, w.InFlight, w.Rate, w.Sleep.Microseconds(), w.Every)
 	}

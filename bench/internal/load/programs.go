@@ -22,13 +22,13 @@ type Programs struct {
 	folder         string
 }
 
-// Compile builds the client and one of the servers, frames or websocket; Remove deletes them.
-func Compile(server string) (*Programs, error) {
+// Compile builds one of the servers, frames or websocket, and one of the clients, client or subscribers; Remove deletes them.
+func Compile(server, client string) (*Programs, error) {
 	folder, err := os.MkdirTemp("", "sluice-bench-")
 	if err != nil {
 		return nil, err
 	}
-	p := &Programs{folder: folder, Server: filepath.Join(folder, server), Client: filepath.Join(folder, "client")}
+	p := &Programs{folder: folder, Server: filepath.Join(folder, server), Client: filepath.Join(folder, client)}
 	if err := p.build(); err != nil {
 		p.Remove()
 		return nil, fmt.Errorf("compile: %w", err)
@@ -45,7 +45,7 @@ func (p *Programs) build() error {
 		return err
 	}
 	for _, program := range []string{p.Server, p.Client} {
-		if out, err := exec.Command("cc", "-O2", "-Wall", "-o", program, program+".c").CombinedOutput(); err != nil {
+		if out, err := exec.Command("cc", "-O2", "-Wall", "-Werror", "-pthread", "-o", program, program+".c").CombinedOutput(); err != nil {
 			return fmt.Errorf("%w\n%s", err, out)
 		}
 	}

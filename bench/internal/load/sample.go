@@ -24,10 +24,8 @@ type Sample struct {
 
 // Sample measures a server.
 func (p *Pair) Sample(w *Work, d time.Duration) (Sample, error) {
-	if w.Kind != Open {
-		if err := p.Connect(w.Conns); err != nil {
-			return Sample{}, err
-		}
+	if err := p.open(w); err != nil {
+		return Sample{}, err
 	}
 	if _, err := p.Run(w, min(d/4, time.Second)); err != nil { // until buffers and pools are warm
 		return Sample{}, err
@@ -47,7 +45,7 @@ func (p *Pair) Sample(w *Work, d time.Duration) (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	s.Resident, _, err = p.Server.Resident()
+	s.Resident, err = p.Resident()
 	return s, err
 }
 

@@ -11,51 +11,62 @@ type Summary struct {
 	Server   string            `json:"server"`
 	Rate     measure.Spread    `json:"rate"`
 	CPU      measure.Spread    `json:"cpu"`
-	Ratio    measure.Spread    `json:"ratio"` // of CPU to that of the limit in the same round; zero when that was not measured
+	Ratio    measure.Spread    `json:"ratio"` // of CPU to that of the cheapest limit in the same round; zero when none was measured
 	Allocs   measure.Spread    `json:"allocs"`
 	GC       measure.Spread    `json:"gc"`
 	Resident measure.Spread    `json:"resident"`
 	Latency  measure.Quantiles `json:"latency_ms"`
-	Others   measure.Quantiles `json:"others_ms"` // see Load
+	Others   measure.Quantiles `json:"others_ms"`    // see Load
+	Delay    measure.Spread    `json:"others_ratio"` // of the median of Others to that of the fastest limit in the same round, or zero
 }
 
 // Summarize sums up the samples of a cell, one row for each server, in the order of servers.
 func Summarize(samples []Sample, servers []string) []Summary {
 	byServer := make(map[string][]Sample)
+	var limits []Sample
 	for _, s := range samples {
 		byServer[s.Server] = append(byServer[s.Server], s)
+		if IsLimit(s.Server) {
+			limits = append(limits, s)
+		}
 	}
+	cpu := func(s *Sample) float64 { return s.CPU }
+	delay := func(s *Sample) float64 { return float64(s.Others.P50) }
 	rows := make([]Summary, 0, len(servers))
 	for _, server := range servers {
 		mine := byServer[server]
 		rows = append(rows, Summary{
 			Server:   server,
 			Rate:     measure.Over(mine, func(s *Sample) float64 { return s.Rate }),
-			CPU:      measure.Over(mine, func(s *Sample) float64 { return s.CPU }),
-			Ratio:    measure.NewSpread(ratios(mine, byServer[Limit])),
+			CPU:      measure.Over(mine, cpu),
+			Ratio:    ratios(mine, limits, cpu),
 			Allocs:   measure.Over(mine, func(s *Sample) float64 { return s.Allocs }),
 			GC:       measure.Over(mine, func(s *Sample) float64 { return s.GC }),
 			Resident: measure.Over(mine, func(s *Sample) float64 { return float64(s.Resident) }),
 			Latency:  measure.NewQuantiles(mine, func(s *Sample) *measure.Latency { return &s.Latency }),
 			Others:   measure.NewQuantiles(mine, func(s *Sample) *measure.Latency { return &s.Others }),
+			Delay:    ratios(mine, limits, delay),
 		})
 	}
 	return rows
 }
 
-// ratios divides the CPU of each sample by that of the limit in the same round.
-func ratios(mine, base []Sample) []float64 {
-	byRound := make(map[int]float64)
-	for _, s := range base {
-		byRound[s.Round] = s.CPU
-	}
-	var all []float64
-	for _, s := range mine {
-		if cpu := byRound[s.Round]; cpu > 0 {
-			all = append(all, s.CPU/cpu)
+// ratios divides a figure of each sample by the least of the limits in the same round.
+func ratios(mine, limits []Sample, figure func(*Sample) float64) measure.Spread {
+	least := make(map[int]float64)
+	for i := range limits {
+		s := &limits[i]
+		if v := figure(s); v > 0 && (least[s.Round] == 0 || v < least[s.Round]) {
+			least[s.Round] = v
 		}
 	}
-	return all
+	var all []float64
+	for i := range mine {
+		if v := least[mine[i].Round]; v > 0 {
+			all = append(all, figure(&mine[i])/v)
+		}
+	}
+	return measure.NewSpread(all)
 }
 
 // Find returns the row of a server, or nil.

@@ -2,12 +2,18 @@
 package loadtest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/sha1"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,10 +95,14 @@ func Everything(t *testing.T, run func(args []string, stdout io.Writer) error, s
 	return r
 }
 
-// Compile builds the programs in C for a test.
-func Compile(t *testing.T, server string) *load.Programs {
+// Compile builds the programs in C for a test: a server, and the client called client, or another one.
+func Compile(t *testing.T, server string, clients ...string) *load.Programs {
 	t.Helper()
-	p, err := load.Compile(server)
+	client := "client"
+	if len(clients) > 0 {
+		client = clients[0]
+	}
+	p, err := load.Compile(server, client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,6 +179,32 @@ func Dial(t *testing.T, addr string) net.Conn {
 	t.Cleanup(func() { _ = conn.Close() })
 	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
+	}
+	return conn
+}
+
+// Upgrade opens a WebSocket connection, which lasts like those of Dial.
+func Upgrade(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	conn := Dial(t, addr)
+	key := base64.StdEncoding.EncodeToString([]byte(rand.Text()[:16]))
+	_, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+		"Sec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n\r\n", addr, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(conn)
+	response, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	if got := response.Header.Get("Sec-WebSocket-Accept"); response.StatusCode != 101 || got != base64.StdEncoding.EncodeToString(sum[:]) {
+		t.Fatalf("%s, accepted %q for %q", response.Status, got, key)
+	}
+	if r.Buffered() > 0 {
+		t.Fatal("bytes behind the response")
 	}
 	return conn
 }

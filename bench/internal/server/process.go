@@ -9,18 +9,25 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"runtime/pprof"
 	"syscall"
+	"time"
 )
 
 // Served is a server that runs.
 type Served struct {
 	Conns func() int // how many connections it has now
 	Close func()     // ends it and waits
+	Addr  string     // where it listens, if it closed the listener that it was given
+
+	// A server that is a process of its own, which this one looks after, has these in place of Conns.
+	PID    int
+	Status func(command string) (Status, error)
 }
 
 // Status is what a server process says of itself.
@@ -30,11 +37,13 @@ type Status struct {
 	GC         int64  `json:"gc_ns"` // of CPU, until the end of the last collection
 	Goroutines int    `json:"goroutines"`
 	Mallocs    uint64 `json:"mallocs"`
+	Unused     int64  `json:"unused"` // bytes of memory that it would give back if it were told to, like the others
 }
 
 // Address is the first thing a server process prints.
 type Address struct {
 	Addr string `json:"addr"`
+	PID  int    `json:"pid"` // of the server, if that is another process
 }
 
 // Process is a server that lives as long as its input.
@@ -70,7 +79,7 @@ func (p *Process) Run(args []string, stdin io.Reader, stdout io.Writer, begin fu
 		return errors.Join(err, ln.Close())
 	}
 	defer srv.Close()
-	if *p.profile != "" {
+	if *p.profile != "" && srv.PID == 0 {
 		f, err := os.Create(*p.profile)
 		if err != nil {
 			return err
@@ -82,22 +91,53 @@ func (p *Process) Run(args []string, stdin io.Reader, stdout io.Writer, begin fu
 		defer pprof.StopCPUProfile()
 	}
 	out := json.NewEncoder(stdout)
-	if err := out.Encode(Address{Addr: addr}); err != nil {
+	if srv.Addr != "" {
+		addr = srv.Addr
+	}
+	if err := out.Encode(Address{Addr: addr, PID: srv.PID}); err != nil {
 		return err
 	}
+	return answer(srv, stdin, out)
+}
+
+// answer answers commands.
+func answer(srv *Served, stdin io.Reader, out *json.Encoder) error {
 	lines := bufio.NewScanner(stdin)
 	for lines.Scan() {
-		if lines.Text() == "gc" {
+		command := lines.Text()
+		if srv.Status != nil {
+			s, err := srv.Status(command)
+			if err == nil {
+				err = out.Encode(s)
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if command == "gc" {
 			for range 3 {
 				runtime.GC()
 			}
 			debug.FreeOSMemory()
 		}
-		if err := out.Encode(status(srv, lines.Text() != "sample")); err != nil {
+		if err := out.Encode(status(srv, command != "sample")); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
+}
+
+// UnderHTTP starts a net/http server; stop ends it and waits. Handlers of WebSocket begin a goroutine and return, so that nothing of the
+// request is kept.
+func UnderHTTP(ln net.Listener, h http.HandlerFunc) (stop func()) {
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(ln) }()
+	return func() {
+		_ = srv.Close()
+		<-done
+	}
 }
 
 // Unknown is the error for a name that no server has.

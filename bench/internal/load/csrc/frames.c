@@ -41,6 +41,8 @@ static void finish(int fd, unsigned char *first, size_t first_size, size_t begin
 	if (count) answer(fd, v, count);
 }
 
+static void dropped(int fd) { (void)fd; }
+
 int main(int argc, char **argv) {
 	if (argc != 2) errno = EINVAL, die("usage: frames ack|echo");
 	echoes = strcmp(argv[1], "echo") == 0;

@@ -1,7 +1,7 @@
 // What the servers in C have in common: one thread, one level-triggered epoll set, one read a wake-up into one buffer, all frames in it
 // handled, one write for all answers.
 //
-// A program defines frame_need, take and finish, and calls serve. It prints {"addr":"127.0.0.1:PORT"}, then answers the lines of standard
+// A program defines frame_need, take, finish and dropped, and calls serve. It prints {"addr":"127.0.0.1:PORT"}, then answers the lines of standard
 // input, of which "gc" gives memory back first, and ends with it.
 //
 // A connection that is idle has neither buffer; one with part of a frame keeps that part, one whose peer does not read what is
@@ -46,6 +46,9 @@ static void take(struct conn *c, unsigned char *frame, size_t size);
 // finish answers the frames that were taken: first, or NULL, and those from begin to end in the buffer.
 static void finish(int fd, unsigned char *first, size_t first_size, size_t begin, size_t end);
 
+// dropped is called with every connection that ends.
+static void dropped(int fd);
+
 static void interest(int op, int fd, uint32_t events) {
 	struct epoll_event e = {.events = events, .data.fd = fd};
 	if (epoll_ctl(epoll_fd, op, fd, &e) < 0) die("epoll_ctl");
@@ -53,6 +56,7 @@ static void interest(int op, int fd, uint32_t events) {
 
 static void drop(int fd) {
 	struct conn *c = &conns[fd];
+	dropped(fd);
 	free(c->part);
 	free(c->rest);
 	memset(c, 0, sizeof *c);

@@ -1,11 +1,13 @@
 // The limit that WebSocket servers are compared with.
 //
 //   websocket echo|broadcast     answers each message with itself, or sends it to every connection
+//   websocket push 1|2           publishes to subscribers, with so many threads; see topics.h
 //
 // It does what the measurement needs of RFC 6455 and ends when a client does anything else: fragments are not put together.
 #define _GNU_SOURCE
 #include "loop.h"
 #include "sha1.h"
+#include "topics.h"
 
 #define MAX_HEAD 4096
 #define MASK_SIZE 4
@@ -14,9 +16,9 @@
 #define KEY_FIELD "sec-websocket-key:"
 #define GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
-static unsigned char out[MAX_FRAME + IN_SIZE + MAX_HEAD];
+static unsigned char out[MAX_FRAME + IN_SIZE + MAX_HEAD + 1]; // a byte more for the end of a text
 static size_t out_len;
-static int broadcasts;
+static int broadcasts, pushes;
 
 // header_size returns the length of a frame's header, mask included.
 static size_t header_size(const unsigned char *p) {
@@ -111,20 +113,28 @@ static void take(struct conn *c, unsigned char *frame, size_t size) {
 	if (dst[0] == FIN_PING) dst[0] = FIN_PONG;
 	dst[1] &= 0x7F;
 	unmask(dst + header - MASK_SIZE, frame + header, size - header, frame + header - MASK_SIZE);
-	if (broadcasts && !(dst[0] & 0x08)) to_all(dst, size - MASK_SIZE);
+	if (pushes) out_len += handle(c - conns, dst + header - MASK_SIZE, size - header, dst);
+	else if (broadcasts && !(dst[0] & 0x08)) to_all(dst, size - MASK_SIZE);
 	else out_len += size - MASK_SIZE;
 }
 
 static void finish(int fd, unsigned char *first, size_t first_size, size_t begin, size_t end) {
 	(void)first, (void)first_size, (void)begin, (void)end;
+	send_batch();
 	if (out_len == 0) return;
 	struct iovec v = {.iov_base = out, .iov_len = out_len};
 	out_len = 0;
 	answer(fd, &v, 1);
 }
 
+static void dropped(int fd) {
+	if (pushes) unsubscribe(fd);
+}
+
 int main(int argc, char **argv) {
-	if (argc != 2) errno = EINVAL, die("usage: websocket echo|broadcast");
+	if (argc < 2) errno = EINVAL, die("usage: websocket echo|broadcast|push 1|2");
 	broadcasts = strcmp(argv[1], "broadcast") == 0;
+	pushes = strcmp(argv[1], "push") == 0;
+	if (pushes && argc > 2) start_threads(atoi(argv[2]));
 	serve();
 }

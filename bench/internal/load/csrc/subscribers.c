@@ -1,0 +1,464 @@
+// The clients of a push server: one thread that subscribes thousands of connections, publishes on one more, and checks what arrives.
+//
+//   subscribers PORT plain|centrifuge|nats SIZE EACH CHANNELS
+//
+// SIZE is that of the data of a publication in bytes; each connection subscribes to EACH of CHANNELS channels, chosen at random. What is
+// spoken over WebSocket:
+//
+//   plain        text messages: "sub C C …" is answered with "ok"; "pub C DATA" goes, as DATA, to all that are subscribed to C
+//   centrifuge   the Centrifuge client protocol v2 in JSON, at /connection/websocket; channel C is called ticks:C
+//   nats         the NATS client protocol; channel C is called ticks.C
+//
+// It answers each line of standard input with a line of JSON, and ends with it:
+//
+//   connect N                              opens N connections more and waits until the server has confirmed all they subscribe to
+//   publish MS RATE WINDOW PATIENCE        publishes for MS milliseconds, RATE times a second, or with RATE = 0 as soon as fewer than WINDOW
+//                                          are under way, and waits for what is missing until nothing came for PATIENCE milliseconds
+//   close                                  closes them all
+//
+// With a rate each publication has its time, and latencies count from then, whether or not it could be sent then. Of several
+// channels, the one numbered k from 0 is published to in proportion to 1/(k+1). Every byte of every publication is compared, and for each
+// subscription the numbers of its channel are counted, so that what is lost, doubled or out of order is known.
+#define _GNU_SOURCE
+#include <sys/prctl.h>
+
+#include "dial.h"
+#include "histogram.h"
+
+#define BUFFER (256 << 10)
+#define MAX_LINE (64 << 10)   // of what a server says
+#define MAX_CHANNELS 10000
+#define PATTERNS 31           // the pattern of a publication begins at its number modulo this
+#define HEADER 35             // bytes of the data before the pattern
+#define TRAILER 2             // and behind
+#define RING (1 << 16)        // publications that may be under way
+#define PATIENCE 30           // seconds without any answer while connections are opened
+
+// A subscription of a connection: which publications it had.
+struct subscription {
+	uint32_t channel, last; // the number in the channel of the newest
+	uint32_t gaps;          // how many before that did not come
+};
+
+struct conn {
+	int fd, blocked;            // blocked: waits for room to send
+	char *response;             // to the upgrade, as far as it is here; NULL when there was one
+	uint32_t got;               // bytes of it
+	uint32_t awaited;           // answers that have not come yet
+	unsigned char head[10];     // of the frame that is being received
+	uint32_t head_len;
+	int inside;                 // the header is whole
+	uint64_t left;              // bytes of the payload that are not here yet
+	unsigned char *line;        // that is not whole yet, or NULL
+	uint32_t line_len;
+	unsigned char *rest;        // what could not be sent yet, or NULL
+	uint32_t off, len;          // of it
+	struct subscription *subs;  // NULL for the connection that publishes
+};
+
+struct publication {
+	uint64_t due;
+	uint32_t channel, sequence, missing; // missing: subscribers that do not have it
+};
+
+#include "dialects.h"
+
+static struct conn conns[MAX_FDS];
+static int conn_count, epoll_fd, port, opening;
+static uint32_t channels;
+static unsigned char in[BUFFER], *pattern;
+static struct publication ring[RING];
+static uint32_t subscribers[MAX_CHANNELS], sequences[MAX_CHANNELS]; // of each channel: how many, and the last number
+static double shares[MAX_CHANNELS]; // of what is published, of the channels up to each
+static uint32_t issued, under_way;
+static uint64_t deliveries, doubled, disordered, last_answer;
+static struct histogram all, lasts;
+
+static void interest(int op, struct conn *c) {
+	struct epoll_event e = {.events = c->blocked ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.ptr = c};
+	if (epoll_ctl(epoll_fd, op, c->fd, &e) < 0) die("epoll_ctl");
+}
+
+static void flush(struct conn *c) {
+	if (c->len > c->off) {
+		ssize_t n = send(c->fd, c->rest + c->off, c->len - c->off, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno != EAGAIN) die("send");
+		if (n > 0) c->off += n;
+	}
+	int blocked = c->off < c->len;
+	if (!blocked) {
+		free(c->rest);
+		c->rest = NULL;
+		c->off = c->len = 0;
+	}
+	if (blocked != c->blocked) {
+		c->blocked = blocked;
+		interest(EPOLL_CTL_MOD, c);
+	}
+}
+
+static void confirmed(struct conn *c) {
+	if (c->awaited == 0) errno = EPROTO, die("an answer to nothing");
+	if (--c->awaited == 0) opening--;
+}
+
+// The publications.
+
+// hex returns the number of n digits at p, or something that is no number of a publication.
+static uint32_t hex(const unsigned char *p, int n) {
+	uint32_t v = 0;
+	for (int i = 0; i < n; i++) {
+		unsigned digit = p[i] - '0';
+		if (digit > 9) digit = p[i] - 'a' + 10u;
+		if (digit > 15) return UINT32_MAX;
+		v = v << 4 | digit;
+	}
+	return v;
+}
+
+static void put_hex(unsigned char *dst, uint32_t v, int n) {
+	while (n-- > 0) dst[n] = "0123456789abcdef"[v & 15], v >>= 4;
+}
+
+// make_data makes the data of a publication: {"n":"NUMBER CHANNEL SEQUENCE","p":"PATTERN"}, the three in hexadecimal digits.
+static void make_data(unsigned char *dst, uint32_t number) {
+	const struct publication *p = &ring[number % RING];
+	memcpy(dst, "{\"n\":\"........ .... ........\",\"p\":\"", HEADER);
+	put_hex(dst + 6, number, 8);
+	put_hex(dst + 15, p->channel, 4);
+	put_hex(dst + 20, p->sequence, 8);
+	memcpy(dst + HEADER, pattern + number % PATTERNS, size - HEADER - TRAILER);
+	memcpy(dst + size - TRAILER, "\"}", TRAILER);
+}
+
+static struct subscription *subscription(struct conn *c, uint32_t channel) {
+	for (uint32_t i = 0; c->subs && i < each; i++) {
+		if (c->subs[i].channel == channel) return &c->subs[i];
+	}
+	errno = EPROTO, die("a publication that was not subscribed to");
+	return NULL;
+}
+
+static void delivered(struct conn *c, const unsigned char *data, size_t n) {
+	static unsigned char want[MAX_LINE]; // the publication that arrived before, of which there are many more
+	static uint32_t made = UINT32_MAX;
+	if (n != size) errno = EPROTO, die("a wrong publication");
+	uint32_t number = hex(data + 6, 8);
+	if (number >= issued || issued - number > RING) errno = EPROTO, die("a wrong publication");
+	struct publication *p = &ring[number % RING];
+	if (number != made) make_data(want, made = number);
+	if (memcmp(data, want, size) != 0) errno = EPROTO, die("wrong bytes in a publication");
+	struct subscription *s = subscription(c, p->channel);
+	if (p->sequence > s->last) {
+		s->gaps += p->sequence - s->last - 1;
+		s->last = p->sequence;
+	} else if (s->gaps > 0) {
+		s->gaps--;
+		disordered++;
+	} else {
+		doubled++;
+		return;
+	}
+	if (p->missing == 0) errno = EPROTO, die("more publications than subscribers");
+	deliveries++;
+	uint64_t ns = last_answer > p->due ? last_answer - p->due : 0;
+	record(&all, ns);
+	if (--p->missing > 0) return;
+	record(&lasts, ns);
+	under_way--;
+}
+
+// What arrives.
+
+// keep puts the beginning of a line aside.
+static void keep(struct conn *c, const unsigned char *p, size_t n) {
+	if (n > MAX_LINE - c->line_len) errno = EMSGSIZE, die("line");
+	c->line = realloc(c->line, c->line_len + n);
+	if (c->line == NULL) die("realloc");
+	memcpy(c->line + c->line_len, p, n);
+	c->line_len += n;
+}
+
+// line is called with the end of each line.
+static void line(struct conn *c, const unsigned char *p, size_t n) {
+	if (c->line == NULL) {
+		if (n > 0) dialect->line(c, p, n);
+		return;
+	}
+	if (n > 0) keep(c, p, n);
+	dialect->line(c, c->line, c->line_len);
+	free(c->line);
+	c->line = NULL;
+	c->line_len = 0;
+}
+
+// payload takes some of a message apart; ends says that it goes no further.
+static void payload(struct conn *c, const unsigned char *p, size_t n, int ends) {
+	for (const unsigned char *end; n > 0 && (end = memchr(p, '\n', n)) != NULL;) {
+		line(c, p, end - p);
+		n -= end + 1 - p;
+		p = end + 1;
+	}
+	if (ends && dialect->whole) line(c, p, n);
+	else if (n > 0) keep(c, p, n);
+}
+
+// header takes bytes of a frame's header (RFC 6455 §5.2) and returns how many.
+static size_t header(struct conn *c, const unsigned char *p, size_t n) {
+	for (size_t used = 0; used < n;) {
+		c->head[c->head_len++] = p[used++];
+		if (c->head_len < 2) continue;
+		int code = c->head[1];
+		uint32_t whole = 2 + (code == 126 ? 2 : code == 127 ? 8 : 0);
+		if (c->head_len < whole) continue;
+		if (code & 0x80 || c->head[0] & 0x70) errno = EPROTO, die("a wrong frame");
+		if ((c->head[0] & 0xF) == CLOSE) errno = ECONNRESET, die("the server closes a connection");
+		if (c->head[0] & 0x8) errno = EPROTO, die("a wrong frame");
+		c->left = code == 126 ? c->head[2] << 8 | c->head[3] : code == 127 ? get64(c->head + 2) : (uint64_t)code;
+		c->head_len = 0;
+		c->inside = 1;
+		return used;
+	}
+	return n;
+}
+
+// frames takes what arrived apart.
+static void frames(struct conn *c, const unsigned char *p, size_t n) {
+	while (n > 0) {
+		size_t used;
+		if (!c->inside) used = header(c, p, n);
+		else used = 0;
+		p += used, n -= used;
+		if (!c->inside) return;
+		used = smaller(n, c->left);
+		c->left -= used;
+		int ends = c->left == 0 && c->head[0] & FIN;
+		if (used > 0 || ends) payload(c, p, used, ends);
+		if (c->left == 0) c->inside = 0;
+		p += used, n -= used;
+	}
+}
+
+// greet begins what comes after the upgrade.
+static void greet(struct conn *c) {
+	c->awaited = dialect->answers;
+	if (c->subs) c->awaited += dialect->each ? each : !dialect->answers;
+	if (c->awaited == 0) opening--;
+	dialect->greet(c);
+	flush(c);
+}
+
+// upgraded looks at what arrived of the response to an upgrade.
+static void upgraded(struct conn *c, size_t n) {
+	if (n > MAX_RESPONSE - 1 - c->got) errno = EMSGSIZE, die("response");
+	memcpy(c->response + c->got, in, n);
+	c->got += n;
+	c->response[c->got] = 0;
+	const char *end = response_end(c->response);
+	if (end == NULL) return;
+	char *response = c->response;
+	c->response = NULL;
+	greet(c);
+	frames(c, (const unsigned char *)end, response + c->got - end);
+	free(response);
+}
+
+static void receive(struct conn *c) {
+	ssize_t n = recv(c->fd, in, BUFFER, MSG_DONTWAIT);
+	if (n < 0 && errno == EAGAIN) return;
+	if (n == 0) errno = ECONNRESET;
+	if (n <= 0) die("recv");
+	last_answer = now_ns();
+	if (c->response) upgraded(c, n);
+	else frames(c, in, n);
+}
+
+// wait_until handles what arrives, at latest until the time t.
+static void wait_until(uint64_t t) {
+	static struct epoll_event events[EVENTS];
+	uint64_t now = now_ns();
+	int n = wait_ns(epoll_fd, events, t > now ? t - now : 0);
+	for (int i = 0; i < n; i++) {
+		struct conn *c = events[i].data.ptr;
+		if (events[i].events & EPOLLOUT) flush(c);
+		if (events[i].events & ~EPOLLOUT) receive(c);
+	}
+}
+
+// Commands.
+
+// choose subscribes a connection to channels.
+static void choose(struct conn *c) {
+	c->subs = memory(each * sizeof *c->subs);
+	for (uint32_t i = 0; i < each; i++) {
+		uint32_t channel, k;
+		do {
+			channel = each == channels ? i : random64() % channels;
+			for (k = 0; k < i && c->subs[k].channel != channel; k++) {
+			}
+		} while (k < i);
+		c->subs[i] = (struct subscription){.channel = channel, .last = sequences[channel]};
+		subscribers[channel]++;
+	}
+}
+
+static void open_one(int subscribes) {
+	struct conn *c = &conns[conn_count++];
+	memset(c, 0, sizeof *c);
+	if (subscribes) choose(c);
+	c->fd = dial(port);
+	interest(EPOLL_CTL_ADD, c);
+	request_upgrade(c->fd, port, dialect->path);
+	c->response = memory(MAX_RESPONSE);
+	opening++;
+}
+
+// opened waits until fewer than n connections are on their way.
+static void opened(int n) {
+	while (opening >= n) {
+		wait_until(last_answer + PATIENCE * 1000000000ull);
+		if (now_ns() - last_answer >= PATIENCE * 1000000000ull) errno = ETIMEDOUT, die("no answers");
+	}
+}
+
+// connect_more opens n connections, and before the first the one that publishes.
+static void connect_more(int n) {
+	last_answer = now_ns();
+	if (conn_count == 0) open_one(0);
+	for (; n > 0; n--) {
+		opened(OPENING);
+		open_one(1);
+	}
+	opened(1);
+	printf("{}\n");
+}
+
+// draw returns a channel.
+static uint32_t draw(void) {
+	double at = (random64() >> 11) * 0x1p-53 * shares[channels - 1];
+	uint32_t low = 0, high = channels - 1;
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+		if (shares[middle] > at) high = middle;
+		else low = middle + 1;
+	}
+	return low;
+}
+
+// issue makes one publication more, due at time t, and leaves it to flush.
+static void issue(uint64_t t) {
+	static unsigned char data[MAX_LINE];
+	struct publication *p = &ring[issued % RING];
+	if (p->missing > 0) errno = ETIME, die("the server is too far behind");
+	uint32_t channel = draw();
+	*p = (struct publication){.due = t, .channel = channel, .sequence = ++sequences[channel], .missing = subscribers[channel]};
+	if (p->missing > 0) under_way++;
+	make_data(data, issued++);
+	dialect->publish(&conns[0], channel, data);
+}
+
+// drain waits for what is under way, and returns how many deliveries did not come.
+static uint64_t drain(uint64_t patience) {
+	uint64_t lost = 0, had = deliveries, since = now_ns();
+	while (under_way > 0) {
+		wait_until(since + patience);
+		if (deliveries > had) had = deliveries, since = last_answer;
+		else if (now_ns() >= since + patience) break;
+	}
+	for (int i = 0; i < RING; i++) lost += ring[i].missing, ring[i].missing = 0;
+	under_way = 0;
+	return lost;
+}
+
+// forget makes all subscriptions such that nothing is missing.
+static void forget(void) {
+	for (int i = 1; i < conn_count; i++) {
+		for (uint32_t k = 0; k < each; k++) {
+			struct subscription *s = &conns[i].subs[k];
+			s->last = sequences[s->channel];
+			s->gaps = 0;
+		}
+	}
+}
+
+static void publish(uint64_t ms, uint64_t rate, uint32_t window, uint64_t patience) {
+	memset(&all, 0, sizeof all);
+	memset(&lasts, 0, sizeof lasts);
+	deliveries = doubled = disordered = 0;
+	forget();
+	uint64_t started = now_ns(), ends = started + ms * 1000000, t = started;
+	uint32_t first = issued;
+	last_answer = started;
+	for (uint64_t k = 0, now = started; t < ends; now = now_ns()) {
+		if (rate) {
+			while ((t = started + k * 1000000000ull / rate) <= now && t < ends) issue(t), k++, flush(&conns[0]);
+		} else {
+			for (; under_way < window && now < ends; now = now_ns()) issue(now);
+			flush(&conns[0]);
+			if (now >= ends || now > last_answer + patience) break; // drain counts what is missing
+		}
+		if (t < ends) wait_until(rate ? t : smaller(ends, now + patience));
+	}
+	uint64_t lost = drain(patience);
+	printf("{\"messages\":%llu,\"publications\":%u,\"ns\":%llu,\"lost\":%llu,\"doubled\":%llu,\"disordered\":%llu,", (unsigned long long)deliveries,
+		issued - first, (unsigned long long)(last_answer - started), (unsigned long long)lost, (unsigned long long)doubled,
+		(unsigned long long)disordered);
+	print_histogram("all", &all);
+	printf(",");
+	print_histogram("others", &lasts);
+	printf("}\n");
+}
+
+static void close_all(void) {
+	for (; conn_count > 0; conn_count--) {
+		struct conn *c = &conns[conn_count - 1];
+		reset(c->fd);
+		free(c->subs);
+		free(c->line);
+		free(c->rest);
+	}
+	memset(subscribers, 0, sizeof subscribers);
+}
+
+// begin reads the arguments.
+static void begin(char **argv) {
+	port = atoi(argv[1]);
+	for (size_t i = 0; i < sizeof dialects / sizeof *dialects; i++) {
+		if (strcmp(dialects[i].name, argv[2]) == 0) dialect = &dialects[i];
+	}
+	size = atoi(argv[3]), each = atoi(argv[4]), channels = atoi(argv[5]);
+	if (dialect == NULL || size < HEADER + TRAILER + 1 || size > MAX_LINE / 2) errno = EINVAL, die("dialect or size");
+	if (each < 1 || each > channels || channels > MAX_CHANNELS) errno = EINVAL, die("channels");
+	pattern = memory(size + PATTERNS);
+	for (uint32_t i = 0; i < size + PATTERNS; i++) pattern[i] = 'A' + random64() % 26;
+	put32(mask, random64() >> 32 | 0x01010101);
+	for (uint32_t k = 0; k < channels; k++) shares[k] = (k ? shares[k - 1] : 0) + 1.0 / (k + 1);
+}
+
+int main(int argc, char **argv) {
+	if (argc != 6) errno = EINVAL, die("usage: subscribers PORT plain|centrifuge|nats SIZE EACH CHANNELS");
+	begin(argv);
+	prctl(PR_SET_TIMERSLACK, 1);
+	many_files();
+	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (epoll_fd < 0) die("epoll_create");
+	char command[256];
+	while (fgets(command, sizeof command, stdin)) {
+		int n;
+		unsigned window;
+		unsigned long long ms, rate, patience;
+		if (sscanf(command, "connect %d", &n) == 1 && n > 0 && n < MAX_FDS - conn_count) {
+			connect_more(n);
+		} else if (sscanf(command, "publish %llu %llu %u %llu", &ms, &rate, &window, &patience) == 4 && conn_count && window < RING) {
+			publish(ms, rate, window, patience * 1000000);
+		} else if (strcmp(command, "close\n") == 0) {
+			close_all();
+			printf("{}\n");
+		} else {
+			errno = EINVAL, die("command");
+		}
+		fflush(stdout);
+	}
+	close_all();
+	return 0;
+}
