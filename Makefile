@@ -12,9 +12,9 @@ CHECK_FUZZTIME ?= 3s
 BENCH ?= .
 COUNT ?= 1
 PKG ?= ./...
-# More arguments for make bench-library and make bench-websocket: BENCHFLAGS='-servers c,sluice-loop -seconds 2'.
+# More arguments for make bench-library, bench-websocket, bench-push and profile-push: BENCHFLAGS='-servers c,sluice-loop -seconds 2'.
 BENCHFLAGS ?=
-# Which cells those two measure, all when empty: CELLS=e100,p1000.
+# Which cells the first three measure, all when empty: CELLS=e100,p1000.
 CELLS ?=
 # Which cases and sides make autobahn runs: CASES='1.* 12.3.*' DIRECTION=client; all without them.
 CASES ?=
@@ -94,6 +94,14 @@ bench-library: ## Compare package session with a loop in C, package net and netp
 .PHONY: bench-websocket
 bench-websocket: ## Compare package websocket with a loop in C and five other packages; 25 minutes on a quiet machine
 	@cd bench && go run ./websocket $(if $(CELLS),-cells $(CELLS)) $(BENCHFLAGS)
+
+.PHONY: bench-push
+bench-push: ## Compare the command sluice with a loop in C, a plain hub in Go and NATS; half an hour on a quiet machine
+	@cd bench && go run ./push $(if $(CELLS),-cells $(CELLS)) $(BENCHFLAGS)
+
+.PHONY: profile-push
+profile-push: ## Profile the command sluice while it sends to 10,000 clients and while 15,000 are idle; two minutes
+	@cd bench && go run ./push profile $(BENCHFLAGS)
 
 .PHONY: interop
 interop: export CARGO_TARGET_DIR = $(INTEROP_CARGO)
