@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,9 +28,10 @@ type hub struct {
 
 // hubClient is a client of a hub.
 type hubClient struct {
-	conn  *websocket.Conn
-	queue chan *websocket.PreparedMessage
-	gone  chan struct{} // closed by the goroutine that reads
+	conn   *websocket.Conn
+	queue  chan *websocket.PreparedMessage
+	gone   chan struct{} // closed by the goroutine that reads
+	topics []string      // that it is subscribed to; for that goroutine
 }
 
 func startHub(ln net.Listener) *server.Served {
@@ -77,6 +79,9 @@ func (h *hub) read(c *hubClient) {
 	}
 	h.mu.Lock()
 	delete(h.clients, c)
+	for _, topic := range c.topics {
+		h.topics[topic] = slices.DeleteFunc(h.topics[topic], func(other *hubClient) bool { return other == c })
+	}
 	h.mu.Unlock()
 	close(c.gone)
 	_ = c.conn.Close()
@@ -100,6 +105,7 @@ func (h *hub) handle(c *hubClient, msg []byte) bool {
 func (h *hub) subscribe(c *hubClient, topics []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	c.topics = append(c.topics, topics...)
 	for _, topic := range topics {
 		h.topics[topic] = append(h.topics[topic], c)
 	}

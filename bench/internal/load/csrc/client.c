@@ -25,6 +25,7 @@
 #include "histogram.h"
 
 #define BUFFER (256 << 10)
+#define EVENTS 512
 #define PATTERNS 251        // the bytes of a frame begin at its number modulo this
 #define PATIENCE 30         // seconds without any answer after which something is broken
 #define MAX_BATCH (64 << 10) // bytes that are sent at once, if not one frame is more
@@ -245,7 +246,7 @@ static void wait_until(uint64_t t) {
 	static struct epoll_event events[EVENTS];
 	uint64_t now = now_ns(), left = PATIENCE * 1000000000ull;
 	if (t) left = t > now ? t - now : 0;
-	int n = wait_ns(epoll_fd, events, left);
+	int n = wait_ns(epoll_fd, events, EVENTS, left);
 	if (n == 0 && now_ns() - last_answer > PATIENCE * 1000000000ull) errno = ETIMEDOUT, die("no answers");
 	for (int i = 0; i < n; i++) {
 		struct conn *c = events[i].data.ptr;

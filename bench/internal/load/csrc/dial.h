@@ -12,7 +12,6 @@
 
 #include "common.h"
 
-#define EVENTS 512
 #define MASK_SIZE 4
 #define OPENING 64        // connections that are opened at a time
 #define MAX_RESPONSE 1024 // bytes of the answer to an upgrade
@@ -52,10 +51,10 @@ static inline const char *response_end(const char *text) {
 	return end + 4;
 }
 
-// wait_ns waits for events, at most so many nanoseconds.
-static inline int wait_ns(int epoll_fd, struct epoll_event *events, uint64_t ns) {
+// wait_ns waits for up to count events, at most so many nanoseconds.
+static inline int wait_ns(int epoll_fd, struct epoll_event *events, int count, uint64_t ns) {
 	struct timespec timeout = {.tv_sec = ns / 1000000000u, .tv_nsec = ns % 1000000000u};
-	int n = syscall(SYS_epoll_pwait2, epoll_fd, events, EVENTS, &timeout, NULL, 0);
+	int n = syscall(SYS_epoll_pwait2, epoll_fd, events, count, &timeout, NULL, 0);
 	if (n < 0 && errno != EINTR) die("epoll_pwait2");
 	return n < 0 ? 0 : n;
 }

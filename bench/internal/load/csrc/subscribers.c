@@ -26,6 +26,7 @@
 #include "histogram.h"
 
 #define BUFFER (256 << 10)
+#define EVENTS 32             // that are handled before it is looked whether a publication is due
 #define MAX_LINE (64 << 10)   // of what a server says
 #define MAX_CHANNELS 10000
 #define PATTERNS 31           // the pattern of a publication begins at its number modulo this
@@ -277,7 +278,7 @@ static void receive(struct conn *c) {
 static void wait_until(uint64_t t) {
 	static struct epoll_event events[EVENTS];
 	uint64_t now = now_ns();
-	int n = wait_ns(epoll_fd, events, t > now ? t - now : 0);
+	int n = wait_ns(epoll_fd, events, EVENTS, t > now ? t - now : 0);
 	for (int i = 0; i < n; i++) {
 		struct conn *c = events[i].data.ptr;
 		if (events[i].events & EPOLLOUT) flush(c);
