@@ -96,7 +96,7 @@ bench-websocket: ## Compare package websocket with a loop in C and five other pa
 	@cd bench && go run ./websocket $(if $(CELLS),-cells $(CELLS)) $(BENCHFLAGS)
 
 .PHONY: bench-push
-bench-push: ## Compare the command sluice with a loop in C, a plain hub in Go and NATS; half an hour on a quiet machine
+bench-push: ## Compare the command sluice with a loop in C, a plain hub in Go and NATS; forty minutes on a quiet machine
 	@cd bench && go run ./push $(if $(CELLS),-cells $(CELLS)) $(BENCHFLAGS)
 
 .PHONY: profile-push
