@@ -56,8 +56,9 @@ type Publications struct {
 	Late    float64 `json:"late_ms"` // by how much the schedule was missed at most: our own doing, or the server's answers that were waited for
 }
 
-// Deliveries says what arrived. All but Received and PerSecond are 0 after a perfect run; Told is no loss: the server said that it left
-// something out, as its policy has it.
+// Deliveries says what arrived. All but Expected, Received and PerSecond are 0 after a perfect run; Told is no loss: the server said that
+// it left something out, as its policy has it. Expected and Received are of publications that count, each once; the rest is of those of
+// the warm-up as well. A delivery that is Corrupt has not been received, so what it was to be is Lost besides, unless it came again.
 type Deliveries struct {
 	Expected   uint64  `json:"expected"`
 	Received   uint64  `json:"received"`

@@ -2,9 +2,18 @@ package load
 
 import "time"
 
+// What clients may speak, and how publications may get in.
+const (
+	Centrifuge = "centrifuge"
+	Plain      = "plain"
+	ByAPI      = "api"
+	ByClient   = "client"
+)
+
 // Spec is what a run is to do. The zero value of a field means the default that is named with it.
 type Spec struct {
-	// URL is where clients connect: ws://HOST:PORT/PATH, wss too.
+	// URL is where clients connect: ws://HOST:PORT/PATH, wss too. With http and https it is the server's, and protocol centrifuge has a
+	// path of its own when there is none. Default ws://127.0.0.1:8000/connection/websocket.
 	URL string `json:"url"`
 	// Protocol is what clients speak there: "centrifuge" (the Centrifuge client protocol in JSON; the default) or "plain" (WebSocket
 	// messages that are publications and nothing else: whoever connects is subscribed to everything).

@@ -1,0 +1,26 @@
+package load
+
+import (
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// clockMonotonic is CLOCK_MONOTONIC of linux/time.h.
+const clockMonotonic = 1
+
+// hostClock asks the kernel for the time that all processes share. It is asked once.
+func hostClock() int64 {
+	var ts syscall.Timespec
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&ts)), 0)
+	if errno != 0 {
+		return time.Now().UnixNano()
+	}
+	return ts.Nano()
+}
+
+// nap sleeps for a short time, more exactly than a timer, which may be a millisecond late when nothing else happens. It cannot be woken.
+func nap(d time.Duration) {
+	ts := syscall.NsecToTimespec(int64(d))
+	_ = syscall.Nanosleep(&ts, nil) // after a signal the time is looked at again
+}
