@@ -70,10 +70,7 @@ func (g *group) join(ctx context.Context, c *client) error {
 	defer cancel()
 	answered := make(chan error, 1)
 	c.tally.mu.Lock()
-	c.state, c.answered, c.awaited = joining, answered, 0
-	if g.plan.spec.Protocol == Centrifuge {
-		c.awaited = 1 + len(c.channels)
-	}
+	c.state, c.answered, c.awaited = joining, answered, 1+len(c.channels)
 	hello := g.hello(c)
 	c.tally.mu.Unlock()
 
@@ -89,7 +86,7 @@ func (g *group) join(ctx context.Context, c *client) error {
 	if err == nil && len(hello) > 0 {
 		err = ws.Send(websocket.OpText, hello)
 	}
-	if err == nil && len(hello) > 0 {
+	if err == nil {
 		select {
 		case err = <-answered:
 		case <-ctx.Done():
@@ -113,9 +110,6 @@ func (g *group) join(ctx context.Context, c *client) error {
 			return fmt.Errorf("no answer within %v", g.answer)
 		}
 		return err
-	}
-	if len(hello) == 0 {
-		g.subscribedLocked(c)
 	}
 	return nil
 }
@@ -154,6 +148,9 @@ func (g *group) opened(ws *websocket.Conn) error {
 	defer c.tally.mu.Unlock()
 	ws.SetValue(c)
 	c.conn = ws
+	if g.plan.spec.Protocol == Plain {
+		g.subscribedLocked(c) // to everything there is
+	}
 	return nil
 }
 
