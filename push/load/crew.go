@@ -35,6 +35,7 @@ type member struct {
 	orders *courier[order]
 	out    io.Reader
 	end    func() error // ends it, waits for that, and says how it went
+	died   bool         // it has ended before that; owned by the run
 }
 
 // startCrew starts the processes, none when one is enough, and tells them what they are for. Its owner calls close.
@@ -188,7 +189,9 @@ func (c *crew) close() error {
 	c.cancel()
 	var errs []error
 	for _, m := range c.members {
-		errs = append(errs, m.end())
+		if err := m.end(); m.died {
+			errs = append(errs, err) // the others end as they can
+		}
 	}
 	c.reading.Wait()
 	return errors.Join(errs...)

@@ -277,3 +277,17 @@ func TestPlain(t *testing.T) {
 		})
 	}
 }
+
+// What another run publishes in the same channels is none of this run's, and said.
+func TestForeign(t *testing.T) {
+	other := &hostile{}
+	other.against(t, load.Spec{})
+	h := &hostile{relay: once(func(to *reader, line string) {
+		to.send(`{"push":{"channel":"ticks:load-0","pub":` + other.log[at] + "}}\n" + line)
+	})}
+	r := h.against(t, load.Spec{})
+	if d := r.Deliveries; !d.Sound() || d.Received != d.Expected || d.Expected == 0 {
+		t.Errorf("deliveries %+v", d)
+	}
+	wantProblem(t, r, "1 publications of other runs")
+}

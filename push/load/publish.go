@@ -239,7 +239,7 @@ func (p *publisher) problems() (out []string) {
 		out = append(out, fmt.Sprintf("%d publications did not reach all clients within %v, and were not waited for any longer", n, p.patience))
 	}
 	if left := int64(p.due.Load()) - int64(p.counted.Load()+p.refused.Load()+p.unknown.Load()); left > 0 { //nolint:gosec // counts
-		out = append(out, fmt.Sprintf("%d publications were due and not published: the server was too slow to answer", left))
+		out = append(out, fmt.Sprintf("%d publications were due and not published: the server, or this host, was too slow", left))
 	}
 	for why, n := range p.reasons.all() {
 		out = append(out, fmt.Sprintf("publishing failed %d times: %s", n, why))

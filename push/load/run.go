@@ -280,6 +280,7 @@ func (r *run) hear(e *event) error {
 	switch m := e.report; {
 	case e.err != nil && r.shares[e.from] != nil: // as it should be
 	case e.err != nil:
+		r.crew.members[e.from].died = true
 		return e.err
 	case m.Look != nil:
 		r.watch.note(e.from, m.Look)

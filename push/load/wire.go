@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// What a run and the processes of its clients say to each other, over pipes: one job, orders one after the other, and reports whenever there
-// is something to report. Each is a message of encoding/gob, which puts its length before it. A run whose clients are in its own process
+// What a run and the processes of its clients say to each other, over pipes: one job, orders one after the other, and reports whenever
+// there is something to report. Each is a message of encoding/gob, which puts its length before it. A run whose clients are in its own process
 // talks to them in the same way.
 
 // job is what a process is started for.

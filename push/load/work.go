@@ -14,8 +14,8 @@ import (
 // lookInterval is how often clients say how far they have come.
 const lookInterval = 250 * time.Millisecond
 
-// Work runs a part of the clients of a run in a process of its own: it is what the command has to call that Options.Worker returns. It reads
-// what it is to do from in, writes what comes of it to out, and returns when it is told to, or when in ends, because then the run is over.
+// Work runs a part of the clients of a run in a process of its own: it is what the command has to call that Options.Worker returns. It
+// reads what it is to do from in, writes what comes of it to out, and returns when it is told to, or when in ends, because then the run is over.
 // Nothing else may be written to out. In and out belong to Work until it returns; one more Read of in may then still be under way.
 func Work(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
