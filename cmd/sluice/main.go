@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -17,8 +18,11 @@ type cli struct {
 	Pub     pubCmd     `cmd:"" help:"Publish to a channel."`
 	Sub     subCmd     `cmd:"" help:"Print what is published to channels."`
 	Replay  replayCmd  `cmd:"" help:"Publish recorded traffic, at its pace or faster."`
+	Bench   benchCmd   `cmd:"" help:"Put load on a server, and compare what came of it."`
 	Config  configCmd  `cmd:"" help:"Check, print and prepare the configuration."`
 	Version versionCmd `cmd:"" help:"Print the version."`
+
+	BenchWorker benchWorkerCmd `cmd:"" hidden:"" help:"Hold clients of a run of load, which starts this command itself."`
 }
 
 // environment is what a command sees of the world; it is passed to the Run methods, so that tests can bring their own.
@@ -26,6 +30,16 @@ type environment struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	variables      []string // as os.Environ returns them
+}
+
+// variable returns the value of a variable of the environment, the last one if there are several; empty when it is not set.
+func (e *environment) variable(name string) (value string) {
+	for _, v := range e.variables {
+		if of, text, _ := strings.Cut(v, "="); of == name {
+			value = text
+		}
+	}
+	return value
 }
 
 func main() {
@@ -48,6 +62,7 @@ func run(args []string, env *environment) int {
 		kong.Name("sluice"),
 		kong.Description("Pushes live data to very many clients."),
 		kong.Writers(env.stdout, env.stderr),
+		kong.Help(printHelp),
 		kong.Exit(func(c int) { code, done = c, true }), // --help has been printed
 		kong.Bind(env),
 	)
@@ -67,4 +82,12 @@ func run(args []string, env *environment) int {
 		return exitFailed
 	}
 	return exitOK
+}
+
+// printHelp prints the help of a command. Of one that stands for another when it is given alone, it is that of the other, which has the flags.
+func printHelp(o kong.HelpOptions, ctx *kong.Context) error {
+	if node := ctx.Selected(); node != nil && node.DefaultCmd != nil {
+		ctx.Path = append(ctx.Path, &kong.Path{Command: node.DefaultCmd})
+	}
+	return kong.DefaultHelpPrinter(o, ctx)
 }
