@@ -65,10 +65,11 @@ check: ## Everything that has to hold before a change is handed in
 	@FUZZTIME=$(CHECK_FUZZTIME) tools/check
 
 .PHONY: readme
-readme: deps ## Run every code block of README.md, the guide and the examples' README in a clean clone of HEAD
+readme: deps ## Run every code block of README.md, the guides and the examples' README in a clean clone of HEAD
 	go run ./internal/readme -timeout 30m README.md
 	go run ./internal/readme -timeout 10m docs/library.md
 	go run ./internal/readme -timeout 10m docs/websocket.md
+	go run ./internal/readme -timeout 10m docs/bench.md
 	go run ./internal/readme -timeout 10m examples/README.md
 
 .PHONY: proof-replay
