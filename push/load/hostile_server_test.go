@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluice-push/sluice/push/load"
 	"github.com/sluice-push/sluice/push/protocol"
@@ -19,6 +20,7 @@ import (
 type hostile struct {
 	plain  bool
 	let    func(number int) bool                                     // lets a client connect; nil: all
+	refuse bool                                                      // ends the connection of a client that is not let in, instead of not answering it
 	relay  func(to *reader, n int, line string)                      // delivers publication n, from 1 on; nil: sends it
 	answer func(w http.ResponseWriter, r *http.Request, n int) bool  // answers the publisher of n and says whether it is published; nil: yes
 	missed func(since int, all []string) (lines []string, told bool) // what a client that resumes gets; nil: all, and it is told so
@@ -90,6 +92,9 @@ func (h *hostile) message(ws *websocket.Conn, m websocket.Message) {
 		return
 	}
 	if h.let != nil && !h.let(r.number) {
+		if h.refuse {
+			ws.CloseNow()
+		}
 		return
 	}
 	for line := range strings.SplitSeq(string(m.Data), "\n") {
@@ -175,7 +180,7 @@ func (h *hostile) against(t *testing.T, spec load.Spec) *load.Result {
 	}
 	spec.Connect = 1 // so that it is known which is which
 	if spec.Patience == 0 {
-		spec.Patience = 1e9
+		spec.Patience = 3 * time.Second
 	}
 	r, err := load.Run(testContext(t), short(spec), &load.Options{Worker: self(t, "work")})
 	must(t, err)

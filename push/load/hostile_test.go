@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-push/sluice/push/load"
 )
@@ -110,6 +111,7 @@ func TestWrongs(t *testing.T) {
 		"pings":     {relay: once(func(to *reader, line string) { to.send("{}\n" + line + "\n\n{}"); to.send(`{"id":9,"ping":{}}`) })},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := &hostile{relay: c.relay}
 			r := h.against(t, load.Spec{Rate: c.rate})
 			d := r.Deliveries
@@ -215,11 +217,11 @@ const unsubscribe = `{"push":{"channel":"ticks:load-0","unsubscribe":{"code":250
 // Clients that are not let in are counted, with the reason, and nothing is expected of them.
 func TestNotLetIn(t *testing.T) {
 	h := &hostile{let: func(number int) bool { return number == 0 }}
-	r := h.against(t, load.Spec{Patience: 3e8})
+	r := h.against(t, load.Spec{Patience: time.Second})
 	if r.Connects.Clients != 1 || r.Connects.Failed != 3 || !r.Deliveries.Sound() || r.Deliveries.Expected != r.Publications.Sent {
 		t.Errorf("connects %+v, deliveries %+v", r.Connects, r.Deliveries)
 	}
-	wantReason(t, r, "no answer within 300ms", 3)
+	wantReason(t, r, "no answer within 1s", 3)
 }
 
 // What the server refuses to publish is counted and not expected; what it does not answer nobody is expected to have, whether or not it was

@@ -48,12 +48,12 @@ func TestStormLie(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := &hostile{missed: c.missed}
+			h := &hostile{missed: c.missed, refuse: true}
 			// The first come back while the last are still away: each must miss something.
 			h.let = func(number int) bool {
 				return number < 4 || len(h.log) > h.cutAt+2
 			}
-			r := h.against(t, load.Spec{Shape: load.Storm, Rate: 400, Patience: 3e8})
+			r := h.against(t, load.Spec{Shape: load.Storm, Rate: 400})
 			if r.Storm == nil || r.Storm.Cut != 4 {
 				t.Fatalf("recovery %+v", r.Storm)
 			}
