@@ -17,7 +17,8 @@ import (
 const hubQueue = 256
 
 // hub is a push server as it is usually written with gorilla/websocket: for each client a goroutine that reads and one that writes what is
-// in its channel, and a message that is prepared once for all. A client whose channel is full is let go.
+// in its channel, and a message that is prepared once for all. Who publishes waits for a client whose channel is full; hubs usually let it go, which would
+// be the end of a run.
 type hub struct {
 	upgrader websocket.Upgrader
 	running  sync.WaitGroup // reading and writing
@@ -77,13 +78,13 @@ func (h *hub) read(c *hubClient) {
 			break
 		}
 	}
+	close(c.gone) // first: who publishes may be waiting for it, with the lock
 	h.mu.Lock()
 	delete(h.clients, c)
 	for _, topic := range c.topics {
 		h.topics[topic] = slices.DeleteFunc(h.topics[topic], func(other *hubClient) bool { return other == c })
 	}
 	h.mu.Unlock()
-	close(c.gone)
 	_ = c.conn.Close()
 }
 
@@ -122,8 +123,7 @@ func (h *hub) publish(topic string, data []byte) error {
 	for _, c := range h.topics[topic] {
 		select {
 		case c.queue <- msg:
-		default:
-			_ = c.conn.Close()
+		case <-c.gone:
 		}
 	}
 	return nil
