@@ -156,8 +156,10 @@ func (c *client) Disconnect(d push.Disconnect) {
 // words says in words what happens.
 type words struct{}
 
-func (words) AppendPublication(dst []byte, name string, d *channel.Delivery) []byte {
-	return append(append(append(dst, name...), ' '), d.Entry.Data...)
+func (words) FrameBytes() int { return 0 }
+
+func (words) AppendPublications(dst []byte, name string, ds []channel.Delivery) []byte {
+	return append(append(append(dst, name...), ' '), ds[0].Entry.Data...)
 }
 
 func (words) AppendUnsubscribe(dst []byte, name string, u push.Unsubscribe) []byte {

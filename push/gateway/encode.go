@@ -18,13 +18,25 @@ func publicationOf(d *channel.Delivery) push.Publication {
 	return p
 }
 
-// jsonFrames is the hub.Encoder of WebSocket clients.
+// jsonFrames is the hub.Encoder of WebSocket clients. Several publications are lines of one message.
 type jsonFrames struct{}
 
-func (jsonFrames) AppendPublication(dst []byte, name string, d *channel.Delivery) []byte {
+// messageBytes is up to about how large messages with several publications are: more bytes do not make them cheaper to send, and clients
+// have limits.
+const messageBytes = 32 << 10
+
+func (jsonFrames) FrameBytes() int { return messageBytes }
+
+func (jsonFrames) AppendPublications(dst []byte, name string, deliveries []channel.Delivery) []byte {
 	return appendFrame(dst, func(dst []byte) []byte {
-		p := publicationOf(d)
-		return protocol.AppendPublicationPush(dst, name, &p, protocol.PushOptions{})
+		for i := range deliveries {
+			if i > 0 {
+				dst = append(dst, '\n')
+			}
+			p := publicationOf(&deliveries[i])
+			dst = protocol.AppendPublicationPush(dst, name, &p, protocol.PushOptions{})
+		}
+		return dst
 	})
 }
 
@@ -48,8 +60,11 @@ func appendFrame(dst []byte, payload func([]byte) []byte) []byte {
 // jsonEvents is the hub.Encoder of SSE clients. What it makes is the data line; the id before it differs from client to client.
 type jsonEvents struct{}
 
-func (jsonEvents) AppendPublication(dst []byte, name string, d *channel.Delivery) []byte {
-	p := publicationOf(d)
+// FrameBytes is 0: each event has an id of its own.
+func (jsonEvents) FrameBytes() int { return 0 }
+
+func (jsonEvents) AppendPublications(dst []byte, name string, deliveries []channel.Delivery) []byte {
+	p := publicationOf(&deliveries[0])
 	return protocol.AppendPublicationPush(dst, name, &p, protocol.PushOptions{Bare: true})
 }
 

@@ -150,9 +150,9 @@ func TestReplyBeforePush(t *testing.T) {
 // follow subscribes, resuming behind an offset, follows some pushes, unsubscribes, and returns where it is then; 0 when it failed.
 func (c *wsClient) follow(epoch string, at uint64, resume bool, progress func(at uint64)) uint64 {
 	next := func() (l line, ok bool) {
-		_, got, err := c.conn.ReadMessage()
+		got, err := c.line()
 		if err == nil {
-			err = json.Unmarshal(got, &l)
+			err = json.Unmarshal([]byte(got), &l)
 		}
 		if err != nil || l.Error != nil {
 			c.t.Errorf("after %d: %s, %v", at, got, err)

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -16,8 +17,9 @@ import (
 
 // wsClient is a WebSocket client that says exactly what the test says, and sees exactly what comes.
 type wsClient struct {
-	t    testing.TB
-	conn *websocket.Conn
+	t     testing.TB
+	conn  *websocket.Conn
+	lines []string // of the last message, that were not looked at
 }
 
 // connectWS opens a connection and sends nothing.
@@ -34,7 +36,7 @@ func (p *place) dialWS(header http.Header) (*wsClient, *http.Response, error) {
 	if err != nil {
 		return nil, res, err
 	}
-	c := &wsClient{p.t, conn}
+	c := &wsClient{t: p.t, conn: conn}
 	p.t.Cleanup(func() { _ = conn.Close() })
 	must(p.t, conn.SetReadDeadline(c.deadline()))
 	must(p.t, conn.SetWriteDeadline(c.deadline()))
@@ -70,17 +72,31 @@ func (c *wsClient) send(text string) {
 	must(c.t, c.conn.WriteMessage(websocket.TextMessage, []byte(text)))
 }
 
-// receive returns the next message.
+// receive returns the next line.
 func (c *wsClient) receive() string {
 	c.t.Helper()
-	kind, got, err := c.conn.ReadMessage()
+	line, err := c.line()
 	if err != nil {
 		c.t.Fatalf("instead of a message: %v", err)
 	}
-	if kind != websocket.TextMessage {
-		c.t.Fatalf("a message of type %d: %q", kind, got)
+	return line
+}
+
+// line returns the next line: what one message holds may as well come in several.
+func (c *wsClient) line() (string, error) {
+	if len(c.lines) == 0 {
+		kind, got, err := c.conn.ReadMessage()
+		if err == nil && kind != websocket.TextMessage {
+			err = fmt.Errorf("a message of type %d: %q", kind, got)
+		}
+		if err != nil {
+			return "", err
+		}
+		c.lines = strings.Split(string(got), "\n")
 	}
-	return string(got)
+	line := c.lines[0]
+	c.lines = c.lines[1:]
+	return line, nil
 }
 
 // want fails the test unless the next messages are these.
@@ -103,6 +119,9 @@ func (c *wsClient) ask(command, want string) {
 // wantClose fails the test unless the server closes the connection next, with a code and a reason that contains a text.
 func (c *wsClient) wantClose(code int, reason string) {
 	c.t.Helper()
+	if len(c.lines) > 0 {
+		c.t.Fatalf("received %s instead of the end", c.lines)
+	}
 	_, got, err := c.conn.ReadMessage()
 	if err == nil {
 		c.t.Fatalf("received %s instead of the end", got)

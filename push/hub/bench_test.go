@@ -19,7 +19,11 @@ type sink struct {
 }
 
 func (s *sink) TryWrite(frames []hub.Frame) int {
-	if s.count.Add(int64(len(frames))) == s.all {
+	n := 0
+	for i := range frames {
+		n += frames[i].Publications
+	}
+	if s.count.Add(int64(n)) == s.all {
 		s.done <- struct{}{}
 	}
 	return len(frames)

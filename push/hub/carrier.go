@@ -11,6 +11,8 @@ type Frame struct {
 	Channel string
 	// At is the subscriber's position once it has the frame; no epoch when the position stays as it was.
 	At push.Position
+	// Publications is how many the frame holds; 0 when it tells of the end of a subscription.
+	Publications int
 }
 
 // Carrier is a client's connection. Its methods must neither block nor call back into the session.
@@ -18,7 +20,7 @@ type Carrier interface {
 	// TryWrite offers frames in order and returns how many were taken. A frame is taken when the client will get it unless the
 	// connection fails; the others are forgotten, and the carrier calls [Session.Flush] once when it can take more. It returns
 	// 0 when the connection has failed. The slice is borrowed until TryWrite returns. It is called with the session's lock held,
-	// so never concurrently.
+	// so never concurrently. The frames may be of several channels.
 	TryWrite(frames []Frame) (taken int)
 	// Disconnect ends the connection, telling the client why where it can. It may be called by several goroutines, at any time, also
 	// while an answer to the client is being written: that is what frees a session whose client does not read its answers.
@@ -28,8 +30,41 @@ type Carrier interface {
 // Encoder builds the frames of one wire format. Sessions with equal encoders share frames, so an Encoder must be comparable, and the
 // same value for all sessions of a format. The methods are called concurrently.
 type Encoder interface {
-	// AppendPublication appends the frame of a delivery of kind Put or Gone.
-	AppendPublication(dst []byte, channel string, d *channel.Delivery) []byte
+	// FrameBytes is up to how large a frame with several publications should be, in bytes; 0 when each publication has to have a frame
+	// of its own. It is always the same.
+	FrameBytes() int
+	// AppendPublications appends the frame of deliveries of one channel, each of kind Put or Gone: one, or more where FrameBytes allows
+	// it. They are borrowed until it returns.
+	AppendPublications(dst []byte, channel string, deliveries []channel.Delivery) []byte
 	// AppendUnsubscribe appends the frame that tells a client that the server ended its subscription.
 	AppendUnsubscribe(dst []byte, channel string, u push.Unsubscribe) []byte
+}
+
+// publicationBytes is what a publication counts for in a frame besides its size and the channel's name.
+const publicationBytes = 64
+
+// together returns how many of the deliveries go into the first frame, at least one.
+func together(e Encoder, name string, deliveries []channel.Delivery) int {
+	room := e.FrameBytes()
+	for i := range deliveries {
+		if room -= deliveries[i].Entry.Size() + len(name) + publicationBytes; room < 0 {
+			return max(i, 1)
+		}
+	}
+	return len(deliveries)
+}
+
+// frameOf returns the frame of deliveries of one channel. Their last one says where the client is with it: rows in the midst of a
+// sweep, which have no position, come before all others in a read.
+func frameOf(e Encoder, name, epoch string, deliveries []channel.Delivery) Frame {
+	size := 0
+	for i := range deliveries {
+		size += deliveries[i].Entry.Size() + len(name) + publicationBytes
+	}
+	room := make([]byte, 0, size) // about enough
+	f := Frame{Bytes: e.AppendPublications(room, name, deliveries), Channel: name, Publications: len(deliveries)}
+	if at := deliveries[len(deliveries)-1].Offset; at != 0 {
+		f.At = push.Position{Epoch: epoch, Offset: at}
+	}
+	return f
 }

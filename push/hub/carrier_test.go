@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -14,14 +15,31 @@ import (
 	"github.com/sluice-push/sluice/push/hub"
 )
 
-// text is the encoder of the tests: "put CHANNEL OFFSET KEY DATA", "gone CHANNEL OFFSET KEY", "end CHANNEL CODE".
-type text struct{}
+// text is the encoder of the tests: "put CHANNEL OFFSET POSITION KEY DATA", "gone CHANNEL OFFSET POSITION KEY", "end CHANNEL CODE". Several
+// publications in a frame, where it has room for them, are lines.
+type text struct{ room int }
 
-func (text) AppendPublication(dst []byte, name string, d *channel.Delivery) []byte {
-	if d.Kind == channel.Gone {
-		return fmt.Appendf(dst, "gone %s %d %q", name, d.Entry.Offset, d.Entry.Key)
+// roomy is the encoder of most tests; text{} gives each publication a frame.
+var roomy = text{300}
+
+func (t text) FrameBytes() int { return t.room }
+
+func (t text) AppendPublications(dst []byte, name string, deliveries []channel.Delivery) []byte {
+	if len(deliveries) == 0 || t.room == 0 && len(deliveries) > 1 {
+		panic(fmt.Sprintf("%d publications in a frame of %s", len(deliveries), name))
 	}
-	return fmt.Appendf(dst, "put %s %d %q %s", name, d.Entry.Offset, d.Entry.Key, d.Entry.Data)
+	for i := range deliveries {
+		if i > 0 {
+			dst = append(dst, '\n')
+		}
+		d := &deliveries[i]
+		if d.Kind == channel.Gone {
+			dst = fmt.Appendf(dst, "gone %s %d %d %q", name, d.Entry.Offset, d.Offset, d.Entry.Key)
+			continue
+		}
+		dst = fmt.Appendf(dst, "put %s %d %d %q %s", name, d.Entry.Offset, d.Offset, d.Entry.Key, d.Entry.Data)
+	}
+	return dst
 }
 
 func (text) AppendUnsubscribe(dst []byte, name string, u push.Unsubscribe) []byte {
@@ -38,21 +56,35 @@ type frame struct {
 	at      push.Position
 }
 
-func parse(f hub.Frame) (frame, error) {
-	fields := strings.SplitN(string(f.Bytes), " ", 5)
-	if len(fields) < 3 || fields[1] != f.Channel {
-		return frame{}, fmt.Errorf("frame %q of channel %q", f.Bytes, f.Channel)
+func parse(f hub.Frame) ([]frame, error) {
+	var out []frame
+	for line := range strings.SplitSeq(string(f.Bytes), "\n") {
+		fields := strings.SplitN(line, " ", 6)
+		if len(fields) < 3 || fields[1] != f.Channel {
+			return nil, fmt.Errorf("frame %q of channel %q", f.Bytes, f.Channel)
+		}
+		one := frame{kind: fields[0], channel: fields[1]}
+		var err, err2, err3 error
+		one.offset, err = strconv.ParseUint(fields[2], 10, 64)
+		if len(fields) > 4 {
+			one.at.Offset, err2 = strconv.ParseUint(fields[3], 10, 64)
+			one.key, err3 = strconv.Unquote(fields[4])
+		}
+		if err := errors.Join(err, err2, err3); err != nil {
+			return nil, err
+		}
+		if one.at.Offset != 0 {
+			one.at.Epoch = f.At.Epoch
+		}
+		if len(fields) > 5 {
+			one.data = fields[5]
+		}
+		out = append(out, one)
 	}
-	out := frame{kind: fields[0], channel: fields[1], at: f.At}
-	var err error
-	out.offset, err = strconv.ParseUint(fields[2], 10, 64)
-	if len(fields) > 3 && err == nil {
-		out.key, err = strconv.Unquote(fields[3])
+	if last := out[len(out)-1]; last.at != f.At || last.kind != "end" && len(out) != f.Publications || last.kind == "end" && f.Publications != 0 {
+		return nil, fmt.Errorf("frame %q of %d publications at %v", f.Bytes, f.Publications, f.At)
 	}
-	if len(fields) > 4 {
-		out.data = fields[4]
-	}
-	return out, err
+	return out, nil
 }
 
 // carrier is a connection with a gate. It takes as many of the frames offered as its gate says, and calls Flush once, from another
@@ -62,6 +94,7 @@ type carrier struct {
 	session atomic.Pointer[hub.Session]
 	inside  atomic.Int32
 	reopen  chan struct{} // a refusal of a gate that opens by itself
+	encoder text          // set before it connects
 
 	mu      sync.Mutex
 	gate    gate
@@ -87,7 +120,7 @@ func dribble(rng *rand.Rand) gate {
 
 // newCarrier returns a carrier whose gate opens by itself some time after each refusal when itself is set; otherwise the test does it.
 func newCarrier(t testing.TB, g gate, itself bool) *carrier {
-	c := &carrier{t: t, gate: g}
+	c := &carrier{t: t, gate: g, encoder: roomy}
 	if itself {
 		c.reopen = make(chan struct{}, 1)
 		done, ended := make(chan struct{}), make(chan struct{})
@@ -123,15 +156,17 @@ func (c *carrier) TryWrite(frames []hub.Frame) int {
 	}
 	n := c.gate(len(frames))
 	for _, raw := range frames[:n] {
-		f, err := parse(raw)
+		pubs, err := parse(raw)
 		if err != nil {
 			c.t.Error(err)
 		}
-		if c.sink != nil {
-			c.sink(f)
-			continue
+		for _, f := range pubs {
+			if c.sink != nil {
+				c.sink(f)
+				continue
+			}
+			c.frames = append(c.frames, f)
 		}
-		c.frames = append(c.frames, f)
 	}
 	if n < len(frames) && !c.refused {
 		c.refused = true
@@ -196,7 +231,7 @@ func (c *carrier) calls() int {
 // connect makes a session of a carrier, which is closed at the end of the test.
 func (c *carrier) connect(h *hub.Hub, o hub.SessionOptions) *hub.Session {
 	c.t.Helper()
-	s, err := h.Connect(c, text{}, o)
+	s, err := h.Connect(c, c.encoder, o)
 	must(c.t, err)
 	c.session.Store(s)
 	c.t.Cleanup(s.Close)

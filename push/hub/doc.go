@@ -6,19 +6,22 @@
 //
 // # Life of a publication
 //
-// [Hub.Publish] hands it to the broker, which orders and keeps it and delivers it to the partition's follower. The follower appends it
-// to the topic's log and lets go of the topic before it kicks the topic's chunks of subscribers; a chunk has one worker at a time,
-// which serves a range of entries: for each session it tries the lock, and where the cursor is right behind, the frame that all
-// share goes straight to the carrier. Everybody else is served by their session's own flush, which reads the log from the cursor.
+// [Hub.Publish] hands it to the broker, which orders and keeps it and delivers it to the partition's follower. The follower appends all
+// of a batch to the topics' logs and lets go of each topic before anything is served. Then a round goes over the subscribers of all the
+// topics that have something new: each session is tried once, and what it gets of these topics leaves in one write (round.go). Where the
+// cursor is right behind, that is the frames that all share; everybody else is served by their session's own flush, which reads the
+// logs from the cursors. A few subscribers are served by the follower itself, more by the workers; what arrives while these are
+// busy comes together in the next round. Several publications of a channel that are due together are one frame, where the format has that.
 //
 // # Who waits for whom
 //
-// Lock order: session, then topic; partition and hub maps are leaves of their own. A worker never waits: a session whose lock is
+// Lock order: session, then topic; partition and hub maps and the workers' queue are leaves of their own. A worker never waits: a session whose lock is
 // taken gets its dirty bit set, and whoever holds the lock looks at the bit before and after letting go (flush.go says why that loses
 // no wake-up). The lock of a session is held while its reply to a subscribe command is handed over, so that pushes follow the reply;
 // everything else that happens under it is non-blocking. Because a client that does not read its replies keeps it for long, only what
 // its own gateway asks for waits for it: control messages, renewals and the end of the hub go round it. No topic lock is held while a
-// frame is written. The follower of a partition waits while a topic's fan-out is too far behind, and for nothing else.
+// frame is written. The follower of a partition waits while a topic's fan-out is too far behind, or serves some itself, and waits for
+// nothing else.
 //
 // # Who owns what
 //

@@ -26,8 +26,10 @@ func (lines) Disconnect(push.Disconnect) {}
 // plain is an encoder for people.
 type plain struct{}
 
-func (plain) AppendPublication(dst []byte, name string, d *channel.Delivery) []byte {
-	return fmt.Appendf(dst, "%s: %s is %s", name, d.Entry.Key, d.Entry.Data)
+func (plain) FrameBytes() int { return 0 } // one publication a frame
+
+func (plain) AppendPublications(dst []byte, name string, ds []channel.Delivery) []byte {
+	return fmt.Appendf(dst, "%s: %s is %s", name, ds[0].Entry.Key, ds[0].Entry.Data)
 }
 
 func (plain) AppendUnsubscribe(dst []byte, name string, u push.Unsubscribe) []byte {

@@ -13,6 +13,7 @@ const (
 	RecentEntries  = recentEntries
 	LeastKept      = leastKept
 	LeastKeptBytes = leastKeptBytes
+	Stretch        = stretch
 )
 
 // Matches is the matching of channel patterns.

@@ -1,16 +1,18 @@
 package hub
 
 import (
+	"slices"
+
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
 )
 
 const (
-	// turnEntries and turnBytes are how much of one subscription is read at a time.
-	turnEntries = 64
+	// turnEntries and turnBytes are how much of one subscription is read before the session's others have their turn.
+	turnEntries = 256
 	turnBytes   = 32 << 10
-	// turns is how often a subscription is read in one flush before the session's others have theirs.
-	turns = 4
+	// flushBytes is from how many bytes on a flush writes before it has looked at all subscriptions.
+	flushBytes = 64 << 10
 	// rounds is how many flushes in a row are done by one who came for something else; what is left then is work for the workers.
 	rounds = 8
 )
@@ -73,64 +75,49 @@ func (s *Session) goOn() {
 	}
 }
 
-// offer serves a subscription in a pass: straight from the shared frames where the cursor is right behind, otherwise by a flush.
-func (s *Session) offer(sub *Subscription, p *pass, sc *scratch) {
+// serve gives a session what a round has for it, from item first on, in one write. Where the shared frames do not do, the session's
+// own flush follows.
+func (s *Session) serve(r *round, first int32, out *batch) {
 	if !s.mu.TryLock() {
 		s.dirty.Store(true)
 		if !s.mu.TryLock() {
 			return // whoever holds the lock looks at the bit before and after letting go
 		}
 	}
-	if !s.straightLocked(sub, p, sc) {
+	switch {
+	case s.closed:
+	case s.blocked:
 		s.dirty.Store(true)
+	default:
+		for i := first; i != none; i = r.items[i].next {
+			if it := &r.items[i]; !r.passes[it.pass].serve(it.sub, out) {
+				s.dirty.Store(true)
+			}
+		}
+		s.writeLocked(out)
 	}
 	s.unlock()
 }
 
-// straightLocked reports false when the subscription has to be read from its log.
-func (s *Session) straightLocked(sub *Subscription, p *pass, sc *scratch) bool {
-	switch {
-	case s.closed || sub.gone.Load():
-		return true
-	case s.blocked:
-		return false
-	case !p.whole || sub.life != p.life || sub.ends.Load() != nil:
-		return false
-	}
-	frames, deliveries := sc.frames[:0], sc.deliveries[:0]
-	end, epoch := sub.cursor, sub.view.Epoch(p.epoch)
-	for i, e := range p.entries {
-		if e.Offset <= end.Offset() {
-			continue // it was quicker than the pass
-		}
-		d, ok := p.log.Follow(end, sub.view, e)
-		if !ok {
-			return false
-		}
-		end = d.Next
-		if d.Kind != channel.Skip {
-			deliveries = append(deliveries, d) // first: a pointer to d itself would cost an allocation each
-			b := p.frame(s.encoder, i, &deliveries[len(deliveries)-1])
-			frames = append(frames, Frame{Bytes: b, Channel: p.name, At: push.Position{Epoch: epoch, Offset: d.Offset}})
-		}
-	}
-	sc.frames, sc.deliveries = frames, deliveries
-	return s.writeLocked(sub, frames, deliveries, end)
-}
-
-// writeLocked offers frames to the carrier and moves the cursor as far as they were taken. It reports whether all were.
-func (s *Session) writeLocked(sub *Subscription, frames []Frame, deliveries []channel.Delivery, end channel.Cursor) bool {
+// writeLocked offers a batch to the carrier, moves the cursors as far as it was taken, and empties it. When something was not taken
+// the session is blocked, and the first subscription that got nothing is the next to be served.
+func (s *Session) writeLocked(out *batch) {
 	taken := 0
-	if len(frames) > 0 {
-		taken = s.carrier.TryWrite(frames)
-		s.hub.stats.delivered.Add(uint64(taken)) //nolint:gosec // not negative
+	if len(out.frames) > 0 {
+		taken = s.carrier.TryWrite(out.frames)
 	}
-	sub.cursor = channel.Commit(sub.cursor, deliveries, end, taken)
-	s.blocked = taken < len(frames)
-	return !s.blocked
+	publications, untouched := out.commit(taken)
+	if publications > 0 {
+		s.hub.stats.delivered.Add(uint64(publications)) //nolint:gosec // not negative
+	}
+	if s.blocked = taken < len(out.frames); s.blocked && untouched < len(out.parts) {
+		s.next = slices.Index(s.subs, out.parts[untouched].sub)
+	}
+	out.clear()
 }
 
-// flushLocked serves all subscriptions that have something to get, in turn, until the carrier takes no more.
+// flushLocked serves all subscriptions that have something to get, in turn, until the carrier takes no more. What they get leaves
+// together.
 func (s *Session) flushLocked() {
 	if s.closed {
 		return
@@ -148,34 +135,42 @@ func (s *Session) flushLocked() {
 		sub := s.subs[s.next]
 		s.next++
 		s.serveLocked(sub, sc)
+		if sc.batch.bytes >= flushBytes {
+			s.writeLocked(&sc.batch)
+		}
+	}
+	if !s.blocked {
+		s.writeLocked(&sc.batch)
 	}
 }
 
-// serveLocked serves one subscription from its log.
+// serveLocked adds to the batch what one subscription is to get next, from its log.
 func (s *Session) serveLocked(sub *Subscription, sc *scratch) {
+	why := push.UnsubscribeInsufficientState
 	if u := sub.ended(); u != nil {
-		s.endLocked(sub, *u)
-		return
-	}
-	for range turns {
-		if t := sub.topic(); t.newest.Load() <= sub.cursor.Offset() && !sub.cursor.Sweeping() && t.life.Load() == sub.life {
+		why = *u
+	} else {
+		t := sub.topic
+		if t.newest.Load() <= sub.cursor.Offset() && !sub.cursor.Sweeping() && t.life.Load() == sub.life {
 			return
 		}
-		status, ok := s.readLocked(sub, sc)
-		if !ok || status == channel.UpToDate {
+		if s.readLocked(sub, sc) {
 			return
 		}
 	}
-	s.dirty.Store(true)
+	if s.writeLocked(&sc.batch); !s.blocked { // otherwise this comes up once more
+		s.endLocked(sub, why)
+	}
 }
 
-// readLocked reads a subscription's next entries and writes them. ok is false when there is nothing more to be done for now.
-func (s *Session) readLocked(sub *Subscription, sc *scratch) (status channel.Status, ok bool) {
-	t := sub.topic()
+// readLocked adds to the batch what a subscription is to get next. It reports false when the client cannot be told all it has to know,
+// so that its subscription ends.
+func (s *Session) readLocked(sub *Subscription, sc *scratch) bool {
+	t := sub.topic
 	t.mu.Lock()
 	if t.loading != nil {
 		t.mu.Unlock()
-		return 0, false // it is kicked when it is
+		return true // it is kicked when it is
 	}
 	if life := t.life.Load(); sub.life != life {
 		sub.cursor, sub.life = t.log.Rebase(sub.cursor), life
@@ -186,25 +181,25 @@ func (s *Session) readLocked(sub *Subscription, sc *scratch) (status channel.Sta
 	t.mu.Unlock()
 
 	sc.deliveries = deliveries
-	frames := sc.frames[:0]
-	for i := range deliveries {
-		d := &deliveries[i]
-		if d.Kind == channel.Clear || d.Kind == channel.Lost {
-			s.endLocked(sub, push.UnsubscribeInsufficientState)
-			return 0, false
-		}
-		f := Frame{Bytes: s.encoder.AppendPublication(nil, t.name, d), Channel: t.name}
-		if d.Offset != 0 {
-			f.At = push.Position{Epoch: epoch, Offset: d.Offset}
-		}
-		frames = append(frames, f)
-	}
-	sc.frames = frames
 	if status == channel.TooSlow {
-		s.endLocked(sub, push.UnsubscribeInsufficientState)
-		return 0, false
+		return false
 	}
-	return status, s.writeLocked(sub, frames, deliveries, end)
+	for i := range deliveries {
+		if deliveries[i].Entry == nil { // Clear or Lost
+			return false
+		}
+	}
+	for len(deliveries) > 0 {
+		n := together(s.encoder, t.name, deliveries)
+		sc.batch.add(frameOf(s.encoder, t.name, epoch, deliveries[:n]), deliveries[n-1].Next)
+		deliveries = deliveries[n:]
+	}
+	sc.batch.end(sub, end)
+	if status == channel.More {
+		s.dirty.Store(true)
+	}
+	clear(sc.deliveries)
+	return true
 }
 
 // ended returns why the server ends the subscription, nil if it does not.
@@ -212,7 +207,7 @@ func (sub *Subscription) ended() *push.Unsubscribe {
 	if u := sub.ends.Load(); u != nil {
 		return u
 	}
-	return sub.topic().ended.Load()
+	return sub.topic.ended.Load()
 }
 
 // endLocked tells the client that its subscription is over, and forgets it once that was taken. A client that cannot subscribe by
@@ -227,7 +222,7 @@ func (s *Session) endLocked(sub *Subscription, u push.Unsubscribe) {
 		s.blocked = true
 		return
 	}
-	name := sub.topic().name
+	name := sub.topic.name
 	f := Frame{Bytes: s.encoder.AppendUnsubscribe(nil, name, u), Channel: name}
 	if s.carrier.TryWrite([]Frame{f}) == 0 {
 		sub.ends.CompareAndSwap(nil, &u)

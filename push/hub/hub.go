@@ -94,9 +94,10 @@ type Hub struct {
 	stopListen func()
 	ended      chan struct{} // closed when Close is through
 
-	mu       sync.Mutex // guards what follows
-	sessions map[string]*Session
-	closed   bool
+	mu        sync.Mutex // guards what follows
+	sessions  map[string]*Session
+	connected uint32 // sessions since New
+	closed    bool
 
 	stats counters
 
@@ -321,7 +322,7 @@ type counters struct {
 type Stats struct {
 	Published     uint64 // publications accepted from this node
 	PublishErrors uint64 // and refused
-	Delivered     uint64 // frames of publications taken by carriers
+	Delivered     uint64 // publications taken by carriers
 	Resumed       uint64 // subscriptions that went on from a position
 	Fresh         uint64 // subscriptions that asked to, and could not
 	Ended         uint64 // subscriptions ended by the server

@@ -133,6 +133,8 @@ func (p probe) TryWrite(frames []Frame) int {
 
 func (probe) Disconnect(push.Disconnect) {}
 
-func (probe) AppendPublication(dst []byte, _ string, _ *channel.Delivery) []byte { return dst }
+func (probe) FrameBytes() int { return 0 }
+
+func (probe) AppendPublications(dst []byte, _ string, _ []channel.Delivery) []byte { return dst }
 
 func (probe) AppendUnsubscribe(dst []byte, _ string, _ push.Unsubscribe) []byte { return dst }

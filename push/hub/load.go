@@ -105,12 +105,13 @@ func (t *topic) join(log *channel.Log) bool {
 	}
 	t.log, t.loading = log, nil
 	t.forgetRecentLocked()
+	t.unrecorded = len(t.subs) > 0
 	t.life.Add(1)
 	t.newest.Store(log.Head())
 	close(l.done)
-	chunks := len(t.chunks)
+	subscribers := len(t.subs)
 	t.mu.Unlock()
-	if chunks > 0 {
+	if subscribers > 0 {
 		t.kick()
 	}
 	return true

@@ -24,7 +24,9 @@ type partition struct {
 	topics  map[string]*topic
 	waiting chan struct{} // closed when applied rises; nil when nobody waits
 
-	kicked []*topic // owned by the follower's goroutine: topics appended to in the present batch
+	// owned by the follower's goroutine, for the present batch
+	found  []*topic // by message
+	kicked []*topic // that have something for their subscribers
 }
 
 func newPartition(h *Hub, n *namespace, id broker.Partition) *partition {
@@ -45,19 +47,28 @@ func (p *partition) attach(ctx context.Context) error {
 	return nil
 }
 
-// Deliver implements broker.Follower. All of the batch is appended before anything is served, so that a burst leaves in few writes.
+// Deliver implements broker.Follower. All of the batch is applied before anything is served, so that a burst leaves in few writes.
 func (p *partition) Deliver(batch []broker.Message) {
+	p.mu.Lock()
 	for i := range batch {
-		if t := p.topic(batch[i].Channel); t != nil && t.arrive(&batch[i]) {
+		p.found = append(p.found, p.topics[batch[i].Channel])
+	}
+	p.mu.Unlock()
+	subscribers := 0
+	for i, t := range p.found {
+		if t == nil {
+			continue
+		}
+		if n := t.arrive(&batch[i]); n > 0 {
 			p.kicked = append(p.kicked, t)
+			subscribers += n
 		}
 	}
 	p.apply(batch[len(batch)-1].Offset)
-	for i, t := range p.kicked {
-		t.kick()
-		p.kicked[i] = nil
-	}
-	p.kicked = p.kicked[:0]
+	p.hub.workers.kick(p.kicked, subscribers)
+	clear(p.found)
+	clear(p.kicked)
+	p.found, p.kicked = p.found[:0], p.kicked[:0]
 }
 
 // Gap implements broker.Follower.

@@ -21,6 +21,7 @@ type rig struct {
 	loads   atomic.Int64
 	deaf    bool         // set before it is used: nobody can listen
 	door    sync.RWMutex // held for writing: followers are given nothing
+	waiting atomic.Int32 // who is at the door
 
 	mu       sync.Mutex
 	store    *memory.Broker
@@ -195,8 +196,10 @@ type rigFollower struct {
 }
 
 func (f *rigFollower) Deliver(batch []broker.Message) {
+	f.rig.waiting.Add(1)
 	f.rig.door.RLock()
 	defer f.rig.door.RUnlock()
+	f.rig.waiting.Add(-1)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.losing.Swap(false) {

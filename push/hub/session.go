@@ -17,6 +17,7 @@ type Session struct {
 	info    push.ClientInfo
 	carrier Carrier
 	encoder Encoder
+	number  uint32 // tells the hub's sessions apart, more or less
 	oneWay  bool
 
 	dirty    atomic.Bool // somebody found the lock taken: look again before leaving
@@ -34,17 +35,14 @@ type Session struct {
 type Subscription struct {
 	cursor   channel.Cursor
 	session  *Session
+	topic    *topic
 	view     *channel.View
-	chunk    *chunk                           // set when it joins
 	presence *presence                        // nil in namespaces without
 	ends     atomic.Pointer[push.Unsubscribe] // set when the server ends it
 	life     uint32                           // the topic's log the cursor belongs to
-	slot     int32                            // in the chunk, whose lock guards it
+	slot     int32                            // among the topic's, whose lock guards it
 	gone     atomic.Bool
 }
-
-// topic returns the channel that a subscription is, or was, part of.
-func (sub *Subscription) topic() *topic { return sub.chunk.topic }
 
 // SessionOptions qualify a session.
 type SessionOptions struct {
@@ -66,6 +64,8 @@ func (h *Hub) Connect(c Carrier, e Encoder, o SessionOptions) (*Session, error) 
 	if h.sessions[o.Info.Client] != nil {
 		return nil, push.ErrBadRequest.WithMessage("a client %q is connected already", o.Info.Client)
 	}
+	h.connected++
+	s.number = h.connected
 	h.sessions[o.Info.Client] = s
 	return s, nil
 }
@@ -126,7 +126,7 @@ func (s *Session) Subscribe(ctx context.Context, r SubscribeRequest, answer func
 		t.release()
 		return err
 	}
-	sub := &Subscription{session: s, view: r.View}
+	sub := &Subscription{session: s, topic: t, view: r.View}
 	if n.Presence {
 		sub.presence = &presence{topic: t, key: presenceIn(r.Channel) + randomID(), info: s.info}
 		sub.presence.info.ChanInfo = r.ChanInfo
@@ -229,7 +229,7 @@ func (s *Session) subscribeLocked(
 
 func (s *Session) find(name string) *Subscription {
 	for _, sub := range s.subs {
-		if sub.topic().name == name {
+		if sub.topic.name == name {
 			return sub
 		}
 	}
@@ -261,7 +261,7 @@ func (s *Session) Unsubscribe(name string) bool {
 // removeLocked ends a subscription and its hold on the topic.
 func (s *Session) removeLocked(sub *Subscription) {
 	s.dropLocked(sub)
-	sub.topic().release()
+	sub.topic.release()
 }
 
 // dropLocked takes a subscription out of the session and its topic.
@@ -272,7 +272,7 @@ func (s *Session) dropLocked(sub *Subscription) {
 		s.next--
 	}
 	sub.gone.Store(true)
-	sub.topic().leave(sub)
+	sub.topic.leave(sub)
 }
 
 // Disconnect ends the client's connection from the server's side. It does not wait for the session's lock: a client that reads no

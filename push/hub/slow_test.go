@@ -226,6 +226,7 @@ func TestDribble(t *testing.T) {
 func TestTurns(t *testing.T) {
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 10_000}), nil)
 	c := newCarrier(t, shut, false)
+	c.encoder = text{} // the room below is one of frames
 	s := c.connect(h, client("slow"))
 	const channels = 5
 	for i := range channels {
@@ -261,6 +262,7 @@ func TestSweepAcrossReload(t *testing.T) {
 			r := newRig(t, nil)
 			h := newHub(t, r, spaces(push.History{Size: 10}), nil)
 			c := newCarrier(t, shut, false)
+			c.encoder = text{} // the room below is one of frames
 			s := c.connect(h, client("slow"))
 			f := newFeed("table:x")
 			c.sink = f.take // under the carrier's lock

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,11 +12,11 @@ import (
 )
 
 const (
-	// recentEntries is by how many entries the fan-out may be behind a topic. A follower that is further ahead waits: a pass never
+	// recentEntries is by how many entries the fan-out may be behind a topic. A follower that is further ahead waits: a round never
 	// blocks, so that is short, and no subscriber loses anything because of how the hub schedules its work.
 	recentEntries = 128
 	// leastKept is how many of its newest entries the log of a stream keeps at least for some seconds, whatever the namespace says about
-	// history: a session whose lock was taken when a pass came along has to find everything in the log, also when whoever holds
+	// history: a session whose lock was taken when a round came along has to find everything in the log, also when whoever holds
 	// the lock lost the processor meanwhile. What History shows is not more for it, and the janitor takes it back (slim).
 	leastKept      = 64 * recentEntries
 	leastKeptBytes = 16 << 20
@@ -32,13 +33,18 @@ type topic struct {
 	life   atomic.Uint32                    // which log it is by now; changes under mu
 	ended  atomic.Pointer[push.Unsubscribe] // set when the channel's life is over
 
-	mu      sync.Mutex       // guards what follows
-	loading *loading         // nil once the log is whole
-	log     *channel.Log     // nil before the first load
-	recent  []*channel.Entry // the newest entries, as long as a chunk has not been served with them
-	taken   chan struct{}    // closed when recent gets shorter; nil when nobody waits for that
-	chunks  []*chunk
-	slimAt  uint64 // the head when slim was last called
+	mu      sync.Mutex   // guards what follows
+	loading *loading     // nil once the log is whole
+	log     *channel.Log // nil before the first load
+	subs    []*Subscription
+	recent  []*channel.Entry // the newest entries, which no round has taken yet
+	taken   chan struct{}    // closed when recent is taken; nil when nobody waits for that
+	slimAt  uint64           // the head when slim was last called
+
+	// unrecorded says that something is new which is not among the recent entries, and that no round has taken notice of it yet.
+	unrecorded bool
+
+	fanout fanout
 }
 
 func newTopic(p *partition, name string) *topic {
@@ -50,37 +56,65 @@ func (t *topic) release() {
 	t.holds.Add(-1)
 }
 
-// arrive appends a live message and reports whether there is somebody to serve it to. It waits while the fan-out is too far behind.
-func (t *topic) arrive(m *broker.Message) bool {
+// arrive appends a live message and returns how many subscribers have to be served with it, 0 when there are none, or when that was
+// returned before and no round has begun since. It waits while the fan-out is too far behind.
+func (t *topic) arrive(m *broker.Message) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for t.fullLocked() {
+	for len(t.recent) >= recentEntries {
 		if t.taken == nil {
 			t.taken = make(chan struct{})
 		}
 		taken := t.taken
 		t.mu.Unlock()
-		t.kick() // of the passes that this asks for, the last to begin forgets what is recent
+		t.kick() // the round that this asks for takes what is recent
 		<-taken
 		t.mu.Lock()
 	}
 	if t.loading != nil {
 		t.loading.hold(m)
-		return false
+		return 0
 	}
 	e := t.log.Append(m.Publication)
 	if e == nil {
-		return false
+		return 0
 	}
 	t.newest.Store(e.Offset)
-	if len(t.chunks) == 0 {
-		return false
+	if len(t.subs) == 0 {
+		return 0
 	}
 	t.recent = append(t.recent, e)
-	return true
+	if len(t.recent) > 1 {
+		return 0
+	}
+	return len(t.subs)
 }
 
-func (t *topic) fullLocked() bool { return len(t.recent) >= recentEntries && len(t.chunks) > 0 }
+// kick has the topic's subscribers served with what is new.
+func (t *topic) kick() { t.part.hub.workers.kick([]*topic{t}, t.subscribers()) }
+
+// joinLocked adds a subscription.
+func (t *topic) joinLocked(sub *Subscription) {
+	sub.slot = int32(len(t.subs)) //nolint:gosec // far fewer
+	t.subs = append(t.subs, sub)
+}
+
+// leave removes a subscription. The last one takes its place.
+func (t *topic) leave(sub *Subscription) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := len(t.subs) - 1
+	moved := t.subs[last]
+	t.subs[sub.slot], moved.slot = moved, sub.slot
+	t.subs[last] = nil
+	switch t.subs = t.subs[:last]; {
+	case last == 0:
+		t.subs, t.unrecorded = nil, false
+		t.forgetRecentLocked()
+	case last >= 64 && last < cap(t.subs)/4:
+		t.subs = append(make([]*Subscription, 0, 2*last), t.subs...)
+	}
+}
 
 // gap goes on after publications were evicted unseen; a table has to be loaded again. What is being loaded just now may have been read
 // before they were published: it is read again.
@@ -92,6 +126,7 @@ func (t *topic) gap(offset uint64) {
 		t.loading.missed, t.loading.held = true, nil
 	case t.log.Gap(offset):
 		t.forgetRecentLocked()
+		t.unrecorded = len(t.subs) > 0
 		t.newest.Store(t.log.Head())
 	default:
 		t.loading, reload = newLoading(), true
@@ -103,8 +138,14 @@ func (t *topic) gap(offset uint64) {
 	t.kick()
 }
 
+// keptRecent is how many entries the memory for recent ones has room for while there are none.
+const keptRecent = 4
+
 func (t *topic) forgetRecentLocked() {
-	t.recent = nil
+	clear(t.recent)
+	if t.recent = t.recent[:0]; cap(t.recent) > keptRecent {
+		t.recent = nil
+	}
 	if t.taken != nil {
 		close(t.taken)
 		t.taken = nil
@@ -170,22 +211,14 @@ func (t *topic) bytes() int64 {
 func (t *topic) subscriptions() []*Subscription {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var out []*Subscription
-	for _, c := range t.chunks {
-		out = c.members(out)
-	}
-	return out
+	return slices.Clone(t.subs)
 }
 
 // subscribers returns how many subscriptions there are.
 func (t *topic) subscribers() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := 0
-	for _, c := range t.chunks {
-		n += c.size()
-	}
-	return n
+	return len(t.subs)
 }
 
 // spawn runs f as work of the hub, unless the hub is closing.

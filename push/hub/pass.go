@@ -1,0 +1,199 @@
+package hub
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/channel"
+)
+
+// pass is what the subscribers of one topic are served with in a round: its newest entries, and the frames made of them, which all
+// share. It belongs to a round; several goroutines may be at it.
+type pass struct {
+	topic *topic
+
+	// set by begin
+	log     *channel.Log
+	life    uint32
+	epoch   string
+	entries []*channel.Entry
+	read    bool // the entries are not enough: everybody has to read the log
+
+	formats atomic.Pointer[format] // those made so far, in a list
+
+	mu         sync.Mutex         // held while formats and frames are made; guards what follows
+	spare      *format            // formats of earlier passes, whose memory is used again
+	deliveries []channel.Delivery // memory of encode
+}
+
+// format holds the frames of a pass in one wire format.
+type format struct {
+	encoder Encoder
+	all     []shared      // all entries, for who has a nil view and is right behind the first
+	single  []entryFrames // by entry, for the others; guarded by pass.mu
+	next    *format
+}
+
+// shared is a frame of several entries.
+type shared struct {
+	frame    Frame
+	from, to int // which entries it holds
+}
+
+type entryFrames struct{ put, gone []byte }
+
+// begin takes what is new in a topic for its subscribers, and adds these to the items. It reports whether there is anything to serve.
+func (p *pass) begin(t *topic, r *round) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p.topic, p.entries = t, append(p.entries[:0], t.recent...)
+	p.read = t.unrecorded || t.loading != nil || t.ended.Load() != nil
+	t.forgetRecentLocked()
+	t.unrecorded = false
+	if !p.read && len(p.entries) == 0 {
+		return false
+	}
+	if t.loading == nil {
+		p.log, p.life, p.epoch = t.log, t.life.Load(), t.log.Epoch()
+	}
+	for _, e := range p.entries {
+		p.read = p.read || e.Op == push.Clear
+	}
+	for _, sub := range t.subs {
+		r.items = append(r.items, item{sub: sub, pass: int32(len(r.passes) - 1), next: none}) //nolint:gosec // far fewer
+	}
+	return true
+}
+
+// end forgets all but the memory.
+func (p *pass) end() {
+	clear(p.entries)
+	p.topic, p.log, p.epoch, p.entries = nil, nil, "", p.entries[:0]
+	for f := p.formats.Swap(nil); f != nil; {
+		next := f.next
+		clear(f.all)
+		clear(f.single)
+		*f = format{all: f.all[:0], single: f.single[:0], next: p.spare}
+		p.spare = f
+		f = next
+	}
+}
+
+// format returns the frames of a wire format, of which there are few.
+func (p *pass) format(e Encoder) *format {
+	for f := p.formats.Load(); f != nil; f = f.next {
+		if f.encoder == e {
+			return f
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := p.formats.Load()
+	for f := first; f != nil; f = f.next {
+		if f.encoder == e {
+			return f
+		}
+	}
+	f := p.spare
+	if f == nil {
+		f = &format{}
+	} else {
+		p.spare = f.next
+	}
+	f.encoder, f.next = e, first
+	p.encode(f)
+	p.formats.Store(f)
+	return f
+}
+
+// encode makes the frames of all entries.
+func (p *pass) encode(f *format) {
+	deliveries := p.deliveries[:0]
+	for _, e := range p.entries {
+		d := channel.Delivery{Entry: e, Offset: e.Offset}
+		if e.Removed() {
+			d.Kind = channel.Gone
+		}
+		deliveries = append(deliveries, d)
+	}
+	for from := 0; from < len(deliveries); {
+		to := from + together(f.encoder, p.topic.name, deliveries[from:])
+		f.all = append(f.all, shared{frameOf(f.encoder, p.topic.name, p.epoch, deliveries[from:to]), from, to})
+		from = to
+	}
+	clear(deliveries)
+	p.deliveries = deliveries
+}
+
+// frame returns the shared bytes of a delivery of entry i alone.
+func (p *pass) frame(f *format, i int, d channel.Delivery) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(f.single) == 0 {
+		f.single = append(f.single, make([]entryFrames, len(p.entries))...)
+	}
+	b := &f.single[i].put
+	if d.Kind == channel.Gone {
+		b = &f.single[i].gone
+	}
+	if *b == nil {
+		*b = frameOf(f.encoder, p.topic.name, p.epoch, []channel.Delivery{d}).Bytes
+	}
+	return *b
+}
+
+// serve adds to out what a subscription is to get. It reports false when that has to be read from the log.
+func (p *pass) serve(sub *Subscription, out *batch) bool {
+	switch {
+	case sub.gone.Load():
+		return true
+	case p.read || sub.life != p.life || sub.ends.Load() != nil:
+		return false
+	case sub.view == nil && sub.cursor.Offset() < p.entries[0].Offset:
+		return p.serveAll(sub, out)
+	}
+	return p.serveSome(sub, out)
+}
+
+// serveAll is for subscriptions that get all the entries, as most do.
+func (p *pass) serveAll(sub *Subscription, out *batch) bool {
+	f, end, before := p.format(sub.session.encoder), sub.cursor, len(out.frames)
+	for i := range f.all {
+		s := &f.all[i]
+		for _, e := range p.entries[s.from:s.to] {
+			d, ok := p.log.Follow(end, nil, e)
+			if !ok {
+				out.cut(before)
+				return false
+			}
+			end = d.Next
+		}
+		out.add(s.frame, end)
+	}
+	out.end(sub, end)
+	return true
+}
+
+// serveSome is for those that were quicker than the pass, or do not see everything.
+func (p *pass) serveSome(sub *Subscription, out *batch) bool {
+	f, end, epoch := p.format(sub.session.encoder), sub.cursor, sub.view.Epoch(p.epoch)
+	before := len(out.frames)
+	for i, e := range p.entries {
+		if e.Offset <= end.Offset() {
+			continue
+		}
+		d, ok := p.log.Follow(end, sub.view, e)
+		if !ok {
+			out.cut(before)
+			return false
+		}
+		end = d.Next
+		if d.Kind != channel.Skip {
+			at := push.Position{Epoch: epoch, Offset: d.Offset}
+			out.add(Frame{Bytes: p.frame(f, i, d), Channel: p.topic.name, At: at, Publications: 1}, end)
+		}
+	}
+	out.end(sub, end)
+	return true
+}

@@ -1,0 +1,193 @@
+package hub
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/sluice-push/sluice/push/channel"
+)
+
+// serialSubscribers is up to how many subscriptions are served by the goroutine that appended, which costs no hand-over.
+const serialSubscribers = 64
+
+// workers serve topics, in rounds, and sessions that were left dirty. Each is in its queue at most once, which bounds these.
+type workers struct {
+	mu     sync.Mutex
+	more   sync.Cond
+	dirty  []*topic   // for the next round
+	spare  []*topic   // memory of dirty
+	rounds []*round   // with sessions that nobody has taken yet
+	left   []*Session // that are not done
+	making bool       // a worker makes a round
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// fanout is what the workers know of a topic. Their lock guards it.
+type fanout struct {
+	isDirty bool
+	rounds  int32 // that serve it
+}
+
+func (f *fanout) isIdle() bool { return !f.isDirty && f.rounds == 0 }
+
+func newWorkers(n int) *workers {
+	w := &workers{}
+	w.more.L = &w.mu
+	for range n {
+		w.wg.Go(w.run)
+	}
+	return w
+}
+
+// kick has topics served that together have about so many subscribers: by the caller before it returns, if they are few and nobody
+// is at any of the topics, otherwise by the workers.
+func (w *workers) kick(topics []*topic, subscribers int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed || len(topics) == 0 {
+		return
+	}
+	if subscribers <= serialSubscribers && !slices.ContainsFunc(topics, func(t *topic) bool { return !t.fanout.isIdle() }) {
+		s := scratches.Get().(*scratch)
+		defer s.release()
+		r := w.makeLocked(topics)
+		w.serveLocked(r, r.sessions(), s)
+		return
+	}
+	for _, t := range topics {
+		if !t.fanout.isDirty {
+			t.fanout.isDirty = true
+			w.dirty = append(w.dirty, t)
+		}
+	}
+	w.more.Signal()
+}
+
+// later has a worker go on with a session.
+func (w *workers) later(s *Session) {
+	if s.queued.Swap(true) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.left = append(w.left, s)
+		w.more.Signal()
+	}
+}
+
+func (w *workers) run() {
+	s := scratches.Get().(*scratch)
+	defer s.release()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		for !w.dueLocked() && !w.closed {
+			w.more.Wait()
+		}
+		if w.closed {
+			return
+		}
+		w.turnLocked(s)
+	}
+}
+
+// dueLocked reports whether there is something that a worker can do. Rounds are made one after the other, and when the sessions of the one
+// before are all taken: of two that go over the same sessions side by side the newer would find nobody right behind its entries.
+func (w *workers) dueLocked() bool {
+	return len(w.left) > 0 || len(w.rounds) > 0 || len(w.dirty) > 0 && !w.making
+}
+
+// turnLocked goes on with one session and serves a part of a round, as far as there are any.
+func (w *workers) turnLocked(s *scratch) {
+	if len(w.left) > 0 {
+		session := w.left[0]
+		w.left[0] = nil
+		w.left = w.left[1:]
+		w.mu.Unlock()
+		session.goOn()
+		w.mu.Lock()
+	}
+	switch {
+	case len(w.rounds) > 0:
+		w.joinLocked(w.rounds[0], s)
+	case len(w.dirty) > 0 && !w.making:
+		topics := w.dirty
+		w.dirty, w.spare, w.making = w.spare[:0], nil, true
+		r := w.makeLocked(topics)
+		clear(topics)
+		w.spare, w.making = topics[:0], false
+		if r.left() > stretch {
+			w.rounds = append(w.rounds, r) // others help
+		}
+		w.joinLocked(r, s)
+	}
+}
+
+// joinLocked serves a part of a round. As long as there is more in it than one serves in a moment another worker is woken.
+func (w *workers) joinLocked(r *round, s *scratch) {
+	if r.left() > 2*stretch || len(w.left) > 0 {
+		w.more.Signal()
+	}
+	w.serveLocked(r, stint, s)
+}
+
+// makeLocked makes a round, without the lock meanwhile.
+func (w *workers) makeLocked(topics []*topic) *round {
+	for _, t := range topics {
+		t.fanout.isDirty = false
+		t.fanout.rounds++
+	}
+	w.mu.Unlock()
+	r := makeRound(topics)
+	w.mu.Lock()
+	return r
+}
+
+// serveLocked serves up to most sessions of a round, without the lock meanwhile. The last one to leave ends the round.
+func (w *workers) serveLocked(r *round, most int, s *scratch) {
+	r.users++
+	w.mu.Unlock()
+	r.serve(most, &s.batch)
+	w.mu.Lock()
+	r.users--
+	if r.left() > 0 {
+		return
+	}
+	if i := slices.Index(w.rounds, r); i >= 0 {
+		w.rounds = slices.Delete(w.rounds, i, i+1)
+		if len(w.dirty) > 0 {
+			w.more.Signal()
+		}
+	}
+	if r.users == 0 {
+		for _, t := range r.topics {
+			t.fanout.rounds--
+		}
+		r.end()
+	}
+}
+
+func (w *workers) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.more.Broadcast()
+	w.mu.Unlock()
+	w.wg.Wait()
+}
+
+// scratch is a goroutine's own memory, reused from one service to the next.
+type scratch struct {
+	batch      batch
+	deliveries []channel.Delivery
+}
+
+var scratches = sync.Pool{New: func() any { return &scratch{} }}
+
+func (s *scratch) release() {
+	s.batch.clear()
+	clear(s.deliveries)
+	s.deliveries = s.deliveries[:0]
+	scratches.Put(s)
+}
