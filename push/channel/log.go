@@ -18,7 +18,6 @@ type Log struct {
 	last    uint64 // offset of the newest entry appended, kept or not
 	floor   uint64 // a reader from here on misses nothing
 	ordinal uint64 // of the newest entry
-	gap     uint64 // ordinals up to here say nothing about how many entries there were
 
 	stream *stream // stream mode
 	table  *table  // table mode
@@ -161,9 +160,9 @@ func (l *Log) Gap(offset uint64) bool {
 		return false
 	}
 	l.ordinal++
-	l.gap = l.ordinal
 	l.head, l.last = offset, offset
 	l.reset(offset)
+	l.stream.gap = l.ordinal
 	return true
 }
 
@@ -172,7 +171,7 @@ func (l *Log) reset(floor uint64) {
 	l.floor = floor
 	switch {
 	case l.stream != nil:
-		l.stream = &stream{}
+		l.stream = &stream{gap: l.stream.gap}
 	case l.table != nil:
 		l.table = newTable()
 	}

@@ -123,7 +123,7 @@ func (r *reader) lose() {
 		before = oldest.Ordinal - 1
 	}
 	lost := int64(-1)
-	if c.state != blind && c.mark >= l.gap {
+	if c.state != blind && c.mark >= l.stream.gap {
 		lost = int64(before - c.mark) //nolint:gosec // a count of entries
 	}
 	if lost == 0 { // evicted, but nothing that this cursor had not read

@@ -8,6 +8,7 @@ type stream struct {
 	entries []*Entry // entries[front:] are kept
 	front   int
 	bytes   int64
+	gap     uint64 // ordinals up to here say nothing about how many entries there were
 }
 
 func (s *stream) len() int { return len(s.entries) - s.front }

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"runtime"
 	"syscall"
@@ -25,7 +26,7 @@ func BenchmarkIdleClient(b *testing.B) {
 		before := inUse()
 		fds := make([]int, clients)
 		for i := range fds {
-			fds[i] = bareClient(b, to)
+			fds[i] = bareClient(b, to, "a")
 		}
 		b.ReportMetric(float64(inUse()-before)/clients, "B/client")
 		for _, fd := range fds {
@@ -36,15 +37,18 @@ func BenchmarkIdleClient(b *testing.B) {
 }
 
 // bareClient connects, subscribes and waits for the answers.
-func bareClient(t testing.TB, to syscall.Sockaddr) (fd int) {
+func bareClient(t testing.TB, to syscall.Sockaddr, names ...string) (fd int) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	must(t, err)
 	must(t, syscall.Connect(fd, to))
-	buf := make([]byte, 1024)
+	buf := make([]byte, 1024*max(len(names), 1))
+	commands := `{"id":1,"connect":{}}`
+	for i, name := range names {
+		commands += fmt.Sprintf("\n"+`{"id":%d,"subscribe":{"channel":"%s"}}`, i+2, name)
+	}
 	for _, step := range []struct{ say, hear string }{
-		{handshake, "\r\n\r\n"},
-		{text(`{"id":1,"connect":{}}`) + text(`{"id":2,"subscribe":{"channel":"a"}}`), `{"id":2,"subscribe":{`},
+		{handshake, "\r\n\r\n"}, {text(commands), fmt.Sprintf(`{"id":%d,"subscribe":{`, len(names)+1)},
 	} {
 		_, err := syscall.Write(fd, []byte(step.say))
 		must(t, err)

@@ -23,8 +23,6 @@ type client struct {
 	since   int64                           // when the connection was made, by the gateway's clock, as all times below
 	session atomic.Pointer[session.Session] // set by Open, before anything is received
 
-	info push.ClientInfo // owned by the session's goroutine
-
 	hub   atomic.Pointer[hub.Session] // set when the client has connected
 	ended atomic.Bool                 // somebody has said goodbye to it
 	heard atomic.Int64                // when something last came from it
@@ -52,6 +50,9 @@ func (g *Gateway) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 		g.leave(addr)
 	}
 }
+
+// info is who the client is, once it has connected.
+func (c *client) info() push.ClientInfo { return c.hub.Load().Info() }
 
 // message handles one WebSocket message: a frame of commands.
 func (c *client) message(frame []byte) {

@@ -97,7 +97,7 @@ func (c *client) connect(ctx context.Context, cmd *protocol.Command) error {
 	if err != nil {
 		return push.DisconnectShutdown
 	}
-	c.info, c.request = info, nil
+	c.request = nil
 	c.hub.Store(h)
 	return c.reply(&protocol.Reply{ID: cmd.ID, Kind: protocol.KindConnect, Connect: g.connected(info, true)})
 }
@@ -132,7 +132,7 @@ func (g *Gateway) connected(info push.ClientInfo, pong bool) protocol.ConnectRes
 }
 
 func (c *client) subscribe(ctx context.Context, id uint32, r *protocol.SubscribeRequest) error {
-	if err := c.gateway.options.Permit(c.info, r.Channel, Subscribe); err != nil {
+	if err := c.gateway.options.Permit(c.info(), r.Channel, Subscribe); err != nil {
 		return err
 	}
 	return subscribe(ctx, c.hub.Load(), r, channel.Budget{}, func(result protocol.SubscribeResult, _ push.Position) error {
@@ -189,10 +189,10 @@ func subscribeResult(r *protocol.SubscribeRequest, s *hub.Subscribed) protocol.S
 }
 
 func (c *client) publish(ctx context.Context, id uint32, r *protocol.PublishRequest) error {
-	if err := c.gateway.options.Permit(c.info, r.Channel, Publish); err != nil {
+	if err := c.gateway.options.Permit(c.info(), r.Channel, Publish); err != nil {
 		return err
 	}
-	info := c.info
+	info := c.info()
 	p := push.Publication{Key: r.Key, Tags: r.Tags, Info: &info}
 	switch {
 	case r.Removed:
@@ -217,7 +217,7 @@ const (
 )
 
 func (c *client) history(ctx context.Context, id uint32, r *protocol.HistoryRequest) error {
-	if err := c.gateway.options.Permit(c.info, r.Channel, History); err != nil {
+	if err := c.gateway.options.Permit(c.info(), r.Channel, History); err != nil {
 		return err
 	}
 	ask := hub.HistoryRequest{Limit: int(r.Limit), Reverse: r.Reverse}
@@ -243,7 +243,7 @@ func (c *client) history(ctx context.Context, id uint32, r *protocol.HistoryRequ
 }
 
 func (c *client) presence(ctx context.Context, id uint32, name string) error {
-	if err := c.gateway.options.Permit(c.info, name, Presence); err != nil {
+	if err := c.gateway.options.Permit(c.info(), name, Presence); err != nil {
 		return err
 	}
 	found, err := c.gateway.hub.Presence(ctx, name)
@@ -258,7 +258,7 @@ func (c *client) presence(ctx context.Context, id uint32, name string) error {
 }
 
 func (c *client) presenceStats(ctx context.Context, id uint32, name string) error {
-	if err := c.gateway.options.Permit(c.info, name, Presence); err != nil {
+	if err := c.gateway.options.Permit(c.info(), name, Presence); err != nil {
 		return err
 	}
 	clients, users, err := c.gateway.hub.PresenceStats(ctx, name)

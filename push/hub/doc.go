@@ -11,17 +11,18 @@
 // topics that have something new: each session is tried once, and what it gets of these topics leaves in one write (round.go). Where the
 // cursor is right behind, that is the frames that all share; everybody else is served by their session's own flush, which reads the
 // logs from the cursors. A few subscribers are served by the follower itself, more by the workers; what arrives while these are
-// busy comes together in the next round. Several publications of a channel that are due together are one frame, where the format has that.
+// busy comes together in the next round. Several publications of a channel that are due together are one frame, where the format has
+// that.
 //
 // # Who waits for whom
 //
-// Lock order: session, then topic; partition and hub maps and the workers' queue are leaves of their own. A worker never waits: a session whose lock is
-// taken gets its dirty bit set, and whoever holds the lock looks at the bit before and after letting go (flush.go says why that loses
-// no wake-up). The lock of a session is held while its reply to a subscribe command is handed over, so that pushes follow the reply;
-// everything else that happens under it is non-blocking. Because a client that does not read its replies keeps it for long, only what
-// its own gateway asks for waits for it: control messages, renewals and the end of the hub go round it. No topic lock is held while a
-// frame is written. The follower of a partition waits while a topic's fan-out is too far behind, or serves some itself, and waits for
-// nothing else.
+// Lock order: session, then topic; partition and hub maps and the workers' queue are leaves of their own. A worker never waits: a
+// session whose lock is taken gets its dirty bit set, and whoever holds the lock looks at the bit before and after letting go (flush.go
+// says why that loses no wake-up). The lock of a session is held while its reply to a subscribe command is handed over, so that pushes
+// follow the reply; everything else that happens under it is non-blocking. Because a client that does not read its replies keeps it for
+// long, only what its own gateway asks for waits for it: control messages, renewals and the end of the hub go round it. No topic lock is
+// held while a frame is written. The follower of a partition waits while a topic's fan-out is too far behind, or serves some subscribers
+// itself, and waits for nothing else.
 //
 // # Who owns what
 //

@@ -91,6 +91,7 @@ type Hub struct {
 	ctx        context.Context // ends with Close; bounds what the hub does on its own account
 	cancel     context.CancelFunc
 	running    sync.WaitGroup // janitor, renewer, loads, and what is told the broker late
+	usual      particulars    // of subscriptions without any
 	stopListen func()
 	ended      chan struct{} // closed when Close is through
 

@@ -24,13 +24,15 @@ type partition struct {
 	topics  map[string]*topic
 	waiting chan struct{} // closed when applied rises; nil when nobody waits
 
+	taken chan struct{} // the recent entries of the topic for which the follower waits
+
 	// owned by the follower's goroutine, for the present batch
 	found  []*topic // by message
 	kicked []*topic // that have something for their subscribers
 }
 
 func newPartition(h *Hub, n *namespace, id broker.Partition) *partition {
-	return &partition{hub: h, namespace: n, id: id, topics: map[string]*topic{}}
+	return &partition{hub: h, namespace: n, id: id, topics: map[string]*topic{}, taken: make(chan struct{}, 1)}
 }
 
 func (p *partition) attach(ctx context.Context) error {

@@ -146,7 +146,7 @@ func (p *pass) frame(f *format, i int, d channel.Delivery) []byte {
 // serve adds to out what a subscription is to get. It reports false when that has to be read from the log.
 func (p *pass) serve(sub *Subscription, out *batch) bool {
 	switch {
-	case sub.gone.Load():
+	case sub.isOver():
 		return true
 	case p.read || sub.life != p.life || sub.ends.Load() != nil:
 		return false

@@ -88,7 +88,7 @@ func (h *Hub) keepPresent(ctx context.Context) {
 		}
 		for _, sub := range t.subscriptions() {
 			h.present(ctx, sub.presence)
-			if sub.gone.Load() {
+			if sub.isOver() {
 				h.absent(ctx, sub)
 			}
 			if ctx.Err() != nil {

@@ -22,15 +22,15 @@ const (
 	leastKeptBytes = 16 << 20
 )
 
-// topic is a channel that somebody uses: its log and its subscribers.
+// topic is a channel that somebody uses: its log and its subscribers. There are many of them: their size is measured by BenchmarkIdle.
 type topic struct {
 	part *partition
 	name string
 
 	holds  atomic.Int32                     // subscriptions, and whoever looks at the topic just now
+	life   atomic.Uint32                    // which log it is by now; changes under mu
 	used   atomic.Int64                     // when the last hold was given up, in Unix milliseconds
 	newest atomic.Uint64                    // offset of the newest entry; changes under mu
-	life   atomic.Uint32                    // which log it is by now; changes under mu
 	ended  atomic.Pointer[push.Unsubscribe] // set when the channel's life is over
 
 	mu      sync.Mutex   // guards what follows
@@ -38,13 +38,13 @@ type topic struct {
 	log     *channel.Log // nil before the first load
 	subs    []*Subscription
 	recent  []*channel.Entry // the newest entries, which no round has taken yet
-	taken   chan struct{}    // closed when recent is taken; nil when nobody waits for that
 	slimAt  uint64           // the head when slim was last called
 
 	// unrecorded says that something is new which is not among the recent entries, and that no round has taken notice of it yet.
 	unrecorded bool
+	awaited    bool // the follower waits until recent is taken
 
-	fanout fanout
+	fanout fanout // guarded by workers.mu
 }
 
 func newTopic(p *partition, name string) *topic {
@@ -62,13 +62,10 @@ func (t *topic) arrive(m *broker.Message) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.recent) >= recentEntries {
-		if t.taken == nil {
-			t.taken = make(chan struct{})
-		}
-		taken := t.taken
+		t.awaited = true
 		t.mu.Unlock()
 		t.kick() // the round that this asks for takes what is recent
-		<-taken
+		<-t.part.taken
 		t.mu.Lock()
 	}
 	if t.loading != nil {
@@ -146,9 +143,9 @@ func (t *topic) forgetRecentLocked() {
 	if t.recent = t.recent[:0]; cap(t.recent) > keptRecent {
 		t.recent = nil
 	}
-	if t.taken != nil {
-		close(t.taken)
-		t.taken = nil
+	if t.awaited {
+		t.awaited = false
+		t.part.taken <- struct{}{} // for which there is room: the follower waits for one topic at a time
 	}
 }
 
