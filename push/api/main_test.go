@@ -158,8 +158,8 @@ type words struct{}
 
 func (words) FrameBytes() int { return 0 }
 
-func (words) AppendPublications(dst []byte, name string, ds []channel.Delivery) []byte {
-	return append(append(append(dst, name...), ' '), ds[0].Entry.Data...)
+func (words) AppendPublications(dst []byte, to hub.Address, ds []channel.Delivery) []byte {
+	return append(append(append(dst, to.Channel...), ' '), ds[0].Entry.Data...)
 }
 
 func (words) AppendUnsubscribe(dst []byte, name string, u push.Unsubscribe) []byte {

@@ -152,7 +152,7 @@ func subscribe(ctx context.Context, h *hub.Session, r *protocol.SubscribeRequest
 	case r.Filter != nil:
 		return push.ErrNotAvailable.WithMessage("filters are not available")
 	}
-	ask := hub.SubscribeRequest{Channel: r.Channel, Budget: b}
+	ask := hub.SubscribeRequest{Channel: r.Channel, Budget: b, Numbered: r.Flag&protocol.SubscribeFlagCompaction != 0}
 	if r.Recover {
 		ask.Since = &push.Position{Epoch: r.Position.Epoch, Offset: r.Position.Offset}
 	}
@@ -174,6 +174,7 @@ func subscribeResult(r *protocol.SubscribeRequest, s *hub.Subscribed) protocol.S
 		Recovered:     s.Recovered,
 		WasRecovering: r.Recover,
 		Publications:  make([]push.Publication, len(s.Deliveries)),
+		ID:            uint64(s.Number),
 	}
 	for i := range s.Deliveries {
 		out.Publications[i] = publicationOf(&s.Deliveries[i])

@@ -3,6 +3,7 @@ package gateway
 import (
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/protocol"
 	"github.com/sluice-push/sluice/websocket/wire"
 )
@@ -27,14 +28,14 @@ const messageBytes = 32 << 10
 
 func (jsonFrames) FrameBytes() int { return messageBytes }
 
-func (jsonFrames) AppendPublications(dst []byte, name string, deliveries []channel.Delivery) []byte {
+func (jsonFrames) AppendPublications(dst []byte, to hub.Address, deliveries []channel.Delivery) []byte {
 	return appendFrame(dst, func(dst []byte) []byte {
 		for i := range deliveries {
 			if i > 0 {
 				dst = append(dst, '\n')
 			}
 			p := publicationOf(&deliveries[i])
-			dst = protocol.AppendPublicationPush(dst, name, &p, protocol.PushOptions{})
+			dst = protocol.AppendPublicationPush(dst, to.Channel, &p, protocol.PushOptions{ID: uint64(to.Number)})
 		}
 		return dst
 	})
@@ -63,9 +64,9 @@ type jsonEvents struct{}
 // FrameBytes is 0: each event has an id of its own.
 func (jsonEvents) FrameBytes() int { return 0 }
 
-func (jsonEvents) AppendPublications(dst []byte, name string, deliveries []channel.Delivery) []byte {
+func (jsonEvents) AppendPublications(dst []byte, to hub.Address, deliveries []channel.Delivery) []byte {
 	p := publicationOf(&deliveries[0])
-	return protocol.AppendPublicationPush(dst, name, &p, protocol.PushOptions{Bare: true})
+	return protocol.AppendPublicationPush(dst, to.Channel, &p, protocol.PushOptions{Bare: true})
 }
 
 func (jsonEvents) AppendUnsubscribe(dst []byte, name string, u push.Unsubscribe) []byte {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/hub"
+	"github.com/sluice-push/sluice/push/protocol"
 )
 
 // TestPushes: publications as they come over the wire, with everything that may belong to one.
@@ -224,4 +226,42 @@ func TestManySubscriptions(t *testing.T) {
 		p.publish(fmt.Sprintf("c%d", i), "1")
 		c.want(fmt.Sprintf(`{"push":{"channel":"c%d","pub":{"data":1,"offset":%d}}}`, i, i+1))
 	}
+}
+
+// TestNumbers: a client that offers it is told a number, and publications go by that; the end of a subscription goes by its name. Others
+// of the same channel know nothing of it, nor do those who connect one way.
+func TestNumbers(t *testing.T) {
+	p := newPlace(t, nil)
+	plain, c := p.subscriber("a"), p.connectWS(nil)
+	c.send(`{"id":1,"connect":{}}`)
+	target := hub.Target{Client: uuid.FindString(c.receive())}
+	numbers := map[uint64]bool{}
+	subscribe := func(name string) (id string) {
+		t.Helper()
+		c.send(`{"id":2,"subscribe":{"channel":"` + name + `","flag":1}}`)
+		var r protocol.Reply
+		must(t, protocol.DecodeReply([]byte(c.receive()), &r))
+		if r.ID != 2 || r.Subscribe.ID == 0 || numbers[r.Subscribe.ID] {
+			t.Fatalf("%s was answered %+v, after %v", name, r, numbers)
+		}
+		numbers[r.Subscribe.ID] = true
+		return strconv.FormatUint(r.Subscribe.ID, 10)
+	}
+	a, table := subscribe("a"), subscribe("table:t")
+	p.publish("a", "1")
+	c.want(`{"push":{"id":` + a + `,"pub":{"data":1,"offset":1}}}`)
+	plain.want(`{"push":{"channel":"a","pub":{"data":1,"offset":1}}}`)
+	p.put("table:t", push.Publication{Key: "k", Op: push.Remove})
+	c.want(`{"push":{"id":` + table + `,"pub":{"data":null,"offset":1,"key":"k","removed":true}}}`)
+
+	must(t, p.hub.Unsubscribe(testContext(t), target, "a", push.UnsubscribeServer))
+	c.want(`{"push":{"channel":"a","unsubscribe":{"code":2000,"reason":"server unsubscribe"}}}`)
+	c.ask(`{"id":3,"unsubscribe":{"channel":"table:t"}}`, `{"id":3,"unsubscribe":{}}`)
+	p.publish("a", "2")
+	c.send(`{"id":4,"subscribe":{"channel":"a","recover":true,"epoch":"` + p.epoch("a") + `","offset":1}}`)
+	if got := c.receive(); !strings.Contains(got, `"publications":[{"data":2,"offset":2}]`) || strings.Contains(got, `"id":`+a) {
+		t.Errorf("without the flag: %s", got)
+	}
+	p.publish("a", "3")
+	c.want(`{"push":{"channel":"a","pub":{"data":3,"offset":3}}}`)
 }

@@ -197,6 +197,7 @@ func (s *stream) subscribe(ctx context.Context, h *hub.Session, connect *protoco
 	for _, name := range slices.Sorted(maps.Keys(connect.Subs)) {
 		sub := connect.Subs[name]
 		sub.Channel = name
+		sub.Flag &^= protocol.SubscribeFlagCompaction // who has no SDK looks for names
 		if err := s.gateway.options.Permit(h.Info(), name, Subscribe); err != nil {
 			return nil, err
 		}

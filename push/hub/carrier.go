@@ -15,6 +15,14 @@ type Frame struct {
 	Publications int
 }
 
+// Address is what frames call a channel.
+type Address struct {
+	Channel string
+	// Number, if it is not 0, is the channel's number on this node, which the client was told with the answer and by which it wants
+	// publications to go; see [SubscribeRequest].
+	Number uint32
+}
+
 // Carrier is a client's connection. Its methods must neither block nor call back into the session.
 type Carrier interface {
 	// TryWrite offers frames in order and returns how many were taken. A frame is taken when the client will get it unless the
@@ -35,7 +43,7 @@ type Encoder interface {
 	FrameBytes() int
 	// AppendPublications appends the frame of deliveries of one channel, each of kind Put or Gone: one, or more where FrameBytes allows
 	// it. They are borrowed until it returns.
-	AppendPublications(dst []byte, channel string, deliveries []channel.Delivery) []byte
+	AppendPublications(dst []byte, to Address, deliveries []channel.Delivery) []byte
 	// AppendUnsubscribe appends the frame that tells a client that the server ended its subscription.
 	AppendUnsubscribe(dst []byte, channel string, u push.Unsubscribe) []byte
 }
@@ -56,13 +64,13 @@ func together(e Encoder, name string, deliveries []channel.Delivery) int {
 
 // frameOf returns the frame of deliveries of one channel. Their last one says where the client is with it: rows in the midst of a
 // sweep, which have no position, come before all others in a read.
-func frameOf(e Encoder, name, epoch string, deliveries []channel.Delivery) Frame {
+func frameOf(e Encoder, to Address, epoch string, deliveries []channel.Delivery) Frame {
 	size := 0
 	for i := range deliveries {
-		size += deliveries[i].Entry.Size() + len(name) + publicationBytes
+		size += deliveries[i].Entry.Size() + len(to.Channel) + publicationBytes
 	}
 	room := make([]byte, 0, size) // about enough
-	f := Frame{Bytes: e.AppendPublications(room, name, deliveries), Channel: name, Publications: len(deliveries)}
+	f := Frame{Bytes: e.AppendPublications(room, to, deliveries), Channel: to.Channel, Publications: len(deliveries)}
 	if at := deliveries[len(deliveries)-1].Offset; at != 0 {
 		f.At = push.Position{Epoch: epoch, Offset: at}
 	}

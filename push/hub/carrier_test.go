@@ -24,9 +24,13 @@ var roomy = text{300}
 
 func (t text) FrameBytes() int { return t.room }
 
-func (t text) AppendPublications(dst []byte, name string, deliveries []channel.Delivery) []byte {
+func (t text) AppendPublications(dst []byte, to hub.Address, deliveries []channel.Delivery) []byte {
 	if len(deliveries) == 0 || t.room == 0 && len(deliveries) > 1 {
-		panic(fmt.Sprintf("%d publications in a frame of %s", len(deliveries), name))
+		panic(fmt.Sprintf("%d publications in a frame of %s", len(deliveries), to.Channel))
+	}
+	name := to.Channel
+	if to.Number != 0 {
+		name = fmt.Sprintf("#%d", to.Number)
 	}
 	for i := range deliveries {
 		if i > 0 {
@@ -81,7 +85,12 @@ func parse(f hub.Frame) ([]frame, error) {
 		}
 		out = append(out, one)
 	}
-	if last := out[len(out)-1]; last.at != f.At || last.kind != "end" && len(out) != f.Publications || last.kind == "end" && f.Publications != 0 {
+	publications := len(out)
+	last := out[publications-1]
+	if last.kind == "end" {
+		publications = 0
+	}
+	if last.at != f.At || publications != f.Publications {
 		return nil, fmt.Errorf("frame %q of %d publications at %v", f.Bytes, f.Publications, f.At)
 	}
 	return out, nil

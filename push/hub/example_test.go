@@ -28,8 +28,8 @@ type plain struct{}
 
 func (plain) FrameBytes() int { return 0 } // one publication a frame
 
-func (plain) AppendPublications(dst []byte, name string, ds []channel.Delivery) []byte {
-	return fmt.Appendf(dst, "%s: %s is %s", name, ds[0].Entry.Key, ds[0].Entry.Data)
+func (plain) AppendPublications(dst []byte, to hub.Address, ds []channel.Delivery) []byte {
+	return fmt.Appendf(dst, "%s: %s is %s", to.Channel, ds[0].Entry.Key, ds[0].Entry.Data)
 }
 
 func (plain) AppendUnsubscribe(dst []byte, name string, u push.Unsubscribe) []byte {

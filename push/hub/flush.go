@@ -191,7 +191,7 @@ func (s *Session) readLocked(sub *Subscription, sc *scratch) bool {
 	}
 	for len(deliveries) > 0 {
 		n := together(s.encoder, t.name, deliveries)
-		sc.batch.add(frameOf(s.encoder, t.name, epoch, deliveries[:n]), deliveries[n-1].Next)
+		sc.batch.add(frameOf(s.encoder, sub.address(), epoch, deliveries[:n]), deliveries[n-1].Next)
 		deliveries = deliveries[n:]
 	}
 	sc.batch.end(sub, end)

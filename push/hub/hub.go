@@ -92,6 +92,8 @@ type Hub struct {
 	cancel     context.CancelFunc
 	running    sync.WaitGroup // janitor, renewer, loads, and what is told the broker late
 	usual      particulars    // of subscriptions without any
+	numbered   particulars    // of those that just go by the number
+	loaded     atomic.Uint32  // topics since New
 	stopListen func()
 	ended      chan struct{} // closed when Close is through
 
@@ -123,6 +125,7 @@ func New(ctx context.Context, b broker.Broker, namespaces []Namespace, o *Option
 		loading:    make(chan struct{}, 64),
 		sessions:   map[string]*Session{},
 		ended:      make(chan struct{}),
+		numbered:   particulars{numbered: true},
 	}
 	if h.options.Name == "" {
 		h.options.Name = h.id

@@ -135,6 +135,6 @@ func (probe) Disconnect(push.Disconnect) {}
 
 func (probe) FrameBytes() int { return 0 }
 
-func (probe) AppendPublications(dst []byte, _ string, _ []channel.Delivery) []byte { return dst }
+func (probe) AppendPublications(dst []byte, _ Address, _ []channel.Delivery) []byte { return dst }
 
 func (probe) AppendUnsubscribe(dst []byte, _ string, _ push.Unsubscribe) []byte { return dst }

@@ -30,6 +30,7 @@ type pass struct {
 // format holds the frames of a pass in one wire format.
 type format struct {
 	encoder Encoder
+	to      Address
 	all     []shared      // all entries, for who has a nil view and is right behind the first
 	single  []entryFrames // by entry, for the others; guarded by pass.mu
 	next    *format
@@ -80,10 +81,11 @@ func (p *pass) end() {
 	}
 }
 
-// format returns the frames of a wire format, of which there are few.
-func (p *pass) format(e Encoder) *format {
+// format returns the frames of a subscription's wire format, of which there are few.
+func (p *pass) format(sub *Subscription) *format {
+	e, to := sub.session.encoder, sub.address()
 	for f := p.formats.Load(); f != nil; f = f.next {
-		if f.encoder == e {
+		if f.encoder == e && f.to.Number == to.Number {
 			return f
 		}
 	}
@@ -91,7 +93,7 @@ func (p *pass) format(e Encoder) *format {
 	defer p.mu.Unlock()
 	first := p.formats.Load()
 	for f := first; f != nil; f = f.next {
-		if f.encoder == e {
+		if f.encoder == e && f.to.Number == to.Number {
 			return f
 		}
 	}
@@ -101,7 +103,7 @@ func (p *pass) format(e Encoder) *format {
 	} else {
 		p.spare = f.next
 	}
-	f.encoder, f.next = e, first
+	f.encoder, f.to, f.next = e, to, first
 	p.encode(f)
 	p.formats.Store(f)
 	return f
@@ -119,7 +121,7 @@ func (p *pass) encode(f *format) {
 	}
 	for from := 0; from < len(deliveries); {
 		to := from + together(f.encoder, p.topic.name, deliveries[from:])
-		f.all = append(f.all, shared{frameOf(f.encoder, p.topic.name, p.epoch, deliveries[from:to]), from, to})
+		f.all = append(f.all, shared{frameOf(f.encoder, f.to, p.epoch, deliveries[from:to]), from, to})
 		from = to
 	}
 	clear(deliveries)
@@ -138,7 +140,7 @@ func (p *pass) frame(f *format, i int, d channel.Delivery) []byte {
 		b = &f.single[i].gone
 	}
 	if *b == nil {
-		*b = frameOf(f.encoder, p.topic.name, p.epoch, []channel.Delivery{d}).Bytes
+		*b = frameOf(f.encoder, f.to, p.epoch, []channel.Delivery{d}).Bytes
 	}
 	return *b
 }
@@ -158,7 +160,7 @@ func (p *pass) serve(sub *Subscription, out *batch) bool {
 
 // serveAll is for subscriptions that get all the entries, as most do.
 func (p *pass) serveAll(sub *Subscription, out *batch) bool {
-	f, end, before := p.format(sub.session.encoder), sub.cursor, len(out.frames)
+	f, end, before := p.format(sub), sub.cursor, len(out.frames)
 	for i := range f.all {
 		s := &f.all[i]
 		for _, e := range p.entries[s.from:s.to] {
@@ -177,7 +179,7 @@ func (p *pass) serveAll(sub *Subscription, out *batch) bool {
 
 // serveSome is for those that were quicker than the pass, or do not see everything.
 func (p *pass) serveSome(sub *Subscription, out *batch) bool {
-	f, end, epoch := p.format(sub.session.encoder), sub.cursor, sub.view.Epoch(p.epoch)
+	f, end, epoch := p.format(sub), sub.cursor, sub.view.Epoch(p.epoch)
 	before := len(out.frames)
 	for i, e := range p.entries {
 		if e.Offset <= end.Offset() {

@@ -47,10 +47,28 @@ type Subscription struct {
 type particulars struct {
 	view     *channel.View
 	presence *presence // nil in namespaces without
+	numbered bool      // publications go by the topic's number
 }
 
 // over marks subscriptions that are no longer there.
 var over = &push.Unsubscribe{}
+
+// address is what the subscription's frames call its channel.
+func (sub *Subscription) address() Address {
+	if sub.numbered {
+		return Address{sub.topic.name, sub.topic.number}
+	}
+	return Address{Channel: sub.topic.name}
+}
+
+// number has a subscription that has not joined yet go by its topic's number.
+func (sub *Subscription) number(h *Hub) {
+	if sub.particulars == &h.usual {
+		sub.particulars = &h.numbered
+		return
+	}
+	sub.numbered = true
+}
 
 func (sub *Subscription) isOver() bool { return sub.ends.Load() == over }
 
@@ -92,6 +110,8 @@ type SubscribeRequest struct {
 	View *channel.View
 	// ChanInfo is JSON shown to others in presence, or nil.
 	ChanInfo []byte
+	// Numbered says that the client accepts frames of publications that have the channel's number instead of its name.
+	Numbered bool
 	// Budget bounds what the answer carries; the rest follows as pushes. Zero: 512 entries, 32 KiB. Less than one entry: nothing.
 	Budget channel.Budget
 }
@@ -100,6 +120,9 @@ type SubscribeRequest struct {
 type Subscribed struct {
 	// Position is where the client is once it has Deliveries.
 	Position push.Position
+	// Number is the channel's number, if publications go by it until the subscription ends, otherwise 0. No other subscription of the
+	// session has it at the same time.
+	Number uint32
 	// Deliveries are what it gets with the answer: rows of the table, or what it missed. Only Put and Gone occur.
 	Deliveries []channel.Delivery
 	// Recovered says that it has missed nothing, or is getting all it missed, in Deliveries or right after them. It is false for a
@@ -212,6 +235,9 @@ func (s *Session) subscribeLocked(
 	if err := s.admitLocked(t.name); err != nil { // once more: others may have subscribed while the channel was loaded
 		return err
 	}
+	if r.Numbered && s.isFreeLocked(t.number) {
+		sub.number(s.hub)
+	}
 	t.mu.Lock()
 	if err := t.usableLocked(); err != nil {
 		t.mu.Unlock()
@@ -226,7 +252,8 @@ func (s *Session) subscribeLocked(
 
 	s.subs = append(s.subs, sub)
 	at.Offset = end.Offset()
-	if err := answer(Subscribed{Position: at, Deliveries: deliveries, Recovered: outcome != channel.Fresh}); err != nil {
+	told := Subscribed{Position: at, Number: sub.address().Number, Deliveries: deliveries, Recovered: outcome != channel.Fresh}
+	if err := answer(told); err != nil {
 		s.dropLocked(sub)
 		return err
 	}
@@ -238,6 +265,11 @@ func (s *Session) subscribeLocked(
 	}
 	s.dirty.Store(true) // more may have come, or have been left
 	return nil
+}
+
+// isFreeLocked reports whether no subscription goes by a number: after four thousand million channels numbers are used again.
+func (s *Session) isFreeLocked(number uint32) bool {
+	return number != 0 && !slices.ContainsFunc(s.subs, func(sub *Subscription) bool { return sub.address().Number == number })
 }
 
 func (s *Session) find(name string) *Subscription {

@@ -45,10 +45,11 @@ type topic struct {
 	awaited    bool // the follower waits until recent is taken
 
 	fanout fanout // guarded by workers.mu
+	number uint32 // set at the beginning
 }
 
 func newTopic(p *partition, name string) *topic {
-	return &topic{part: p, name: name, loading: newLoading()}
+	return &topic{part: p, name: name, loading: newLoading(), number: p.hub.loaded.Add(1)}
 }
 
 func (t *topic) release() {

@@ -82,7 +82,8 @@ type ConnectRequest struct {
 
 // Bits of [SubscribeRequest.Flag].
 const (
-	// SubscribeFlagCompaction: the client accepts pushes that name the subscription by a number instead of the channel.
+	// SubscribeFlagCompaction: the client accepts pushes that name the subscription by a number, which the answer tells
+	// ([SubscribeResult.ID]), instead of the channel. Pushes that end a subscription have its name in any case.
 	SubscribeFlagCompaction = 1 << 0
 	// SubscribeFlagRejectUnrecovered: the client wants [push.ErrUnrecoverablePosition] rather than a fresh start.
 	SubscribeFlagRejectUnrecovered = 1 << 1

@@ -35,7 +35,7 @@
 //	{"id":1,"connect":{"client":"ID","version":"1.0","expires":true,"ttl":60,"data":…,"subs":{"CHANNEL":{…}},"ping":25,"pong":true,
 //	                   "session":"…","node":"…"}}
 //	{"id":2,"subscribe":{"expires":true,"ttl":60,"recoverable":true,"epoch":"xyz","publications":[…],"recovered":true,"offset":14,
-//	                     "positioned":true,"data":…,"was_recovering":true,"delta":true}}
+//	                     "positioned":true,"data":…,"was_recovering":true,"delta":true,"id":7}}
 //	{"id":3,"unsubscribe":{}}   {"id":4,"publish":{}}   {"id":8,"ping":{}}
 //	{"id":5,"presence":{"presence":{"ID":{"user":"42","client":"ID","conn_info":…,"chan_info":…}}}}
 //	{"id":6,"presence_stats":{"num_clients":2,"num_users":1}}
@@ -49,6 +49,7 @@
 // What the server says of its own accord has no number:
 //
 //	{"push":{"channel":"quotes:ABC","pub":{"data":{"bid":1},"info":{…},"offset":15,"tags":{"venue":"x"},"key":"ABC"}}}
+//	{"push":{"id":7,"pub":{"data":{"bid":1},"offset":16}}}                  where the subscription has a number
 //	{"push":{"channel":"quotes:ABC","pub":{"data":null,"offset":16,"key":"ABC","removed":true}}}
 //	{"push":{"channel":"quotes:ABC","pub":{"data":null,"offset":17,"cleared":true}}}
 //	{"push":{"channel":"chat:1","join":{"info":{"user":"42","client":"ID"}}}}     leave likewise
@@ -56,6 +57,10 @@
 //	{"push":{"channel":"chat:1","subscribe":{…}}}   {"push":{"refresh":{…}}}       as the results
 //	{"push":{"message":{"data":…}}}
 //	{"push":{"disconnect":{"code":3001,"reason":"shutdown","reconnect":true}}}
+//
+// A number stands for a channel where the client offered that with bit 1 of the flag of its subscribe request and the answer has one. It
+// holds until the subscription ends. This is what SDKs call channel compaction (subscriptionFlags of centrifuge-js 5.8, fields id of
+// SubscribeResult and Push in its client protocol).
 //
 // One-way transports leave out the object around it, and begin with {"connect":{…}}: see [PushOptions].
 //

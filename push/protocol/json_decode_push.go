@@ -13,6 +13,8 @@ func (s *scanner) push(p *Push) {
 		switch {
 		case string(s.key) == "channel":
 			p.Channel = s.str("channel")
+		case string(s.key) == "id":
+			p.ID = s.unsigned("id", push.MaxOffset)
 		case p.Kind != PushUnknown || kind == PushUnknown || s.peek() == 'n':
 			s.skip() // the first content counts, and null is none
 		default:

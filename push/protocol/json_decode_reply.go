@@ -192,6 +192,8 @@ func (s *scanner) subscribeResult(r *SubscribeResult) {
 			r.WasRecovering = s.boolean("was_recovering")
 		case "delta":
 			r.Delta = s.boolean("delta")
+		case "id":
+			r.ID = s.unsigned("id", push.MaxOffset)
 		default:
 			s.skip()
 		}

@@ -11,10 +11,13 @@ type PushOptions struct {
 	// Bare leaves out the reply around the push: {"channel":…} instead of {"push":{"channel":…}}. One-way transports, which have
 	// no replies, expect that.
 	Bare bool
+	// ID is the subscription's number, by which a publication's push then names it instead of the channel; 0 for the name. A client has
+	// to have agreed to that, see [SubscribeFlagCompaction].
+	ID uint64
 }
 
-// AppendPush appends a push: one JSON object, without a line end. A push of kind PushUnknown has nothing but its channel. For
-// raw values and concurrency the same holds as for [AppendReply].
+// AppendPush appends a push: one JSON object, without a line end. A push of kind PushUnknown has nothing but its channel and its
+// number. The number of the options does not matter. For raw values and concurrency the same holds as for [AppendReply].
 func AppendPush(dst []byte, p *Push, o PushOptions) []byte {
 	if o.Bare {
 		return appendPush(dst, p)
@@ -29,7 +32,11 @@ func AppendPublicationPush(dst []byte, channel string, p *push.Publication, o Pu
 		dst = append(dst, `{"push":`...)
 	}
 	dst = append(dst, '{')
-	dst = appendStringMember(dst, "channel", channel)
+	if o.ID != 0 {
+		dst = appendUintMember(dst, "id", o.ID)
+	} else {
+		dst = appendStringMember(dst, "channel", channel)
+	}
 	dst = append(AppendPublication(appendName(dst, "pub"), p), '}')
 	if !o.Bare {
 		dst = append(dst, '}')
@@ -69,6 +76,7 @@ func appendClientInfo(dst []byte, c *push.ClientInfo) []byte {
 
 func appendPush(dst []byte, p *Push) []byte {
 	dst = append(dst, '{')
+	dst = appendUintMember(dst, "id", p.ID)
 	dst = appendStringMember(dst, "channel", p.Channel)
 	switch p.Kind {
 	case PushPublication:

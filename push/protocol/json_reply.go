@@ -96,6 +96,7 @@ func appendSubscribeResult(dst []byte, r *SubscribeResult) []byte {
 	dst = appendRawMember(dst, "data", r.Data)
 	dst = appendBoolMember(dst, "was_recovering", r.WasRecovering)
 	dst = appendBoolMember(dst, "delta", r.Delta)
+	dst = appendUintMember(dst, "id", r.ID)
 	return append(dst, '}')
 }
 

@@ -60,6 +60,8 @@ type SubscribeResult struct {
 
 	Data  []byte // one JSON value for the application, or nil
 	Delta bool   // publications may come as deltas, in the form asked for
+	// ID is a number by which pushes of publications name the subscription instead of the channel, until it ends; 0 when they do not.
+	ID uint64
 }
 
 // PresenceResult lists who is subscribed to a channel.
@@ -131,7 +133,8 @@ func (k PushKind) String() string {
 
 // Push is what a server tells of its own accord. Kind says which of the fields after it counts; the others are zero.
 type Push struct {
-	Channel string // empty where the push concerns the whole connection: message, connect, disconnect, refresh
+	Channel string // empty where the push concerns the whole connection (message, connect, disconnect, refresh), and with an ID
+	ID      uint64 // the number of the subscription that it is for, see [SubscribeResult]; 0 when it is named by its channel
 	Kind    PushKind
 
 	Publication push.Publication

@@ -51,10 +51,10 @@ var replyForms = []struct {
 		"subscribe",
 		`{"id":2,"subscribe":{"expires":true,"ttl":1,"recoverable":true,"epoch":"e","publications":[{"data":1,"offset":3},` +
 			`{"data":{"b":[]},"offset":9007199254740991}],"recovered":true,"offset":9007199254740991,"positioned":true,"data":null,` +
-			`"was_recovering":true,"delta":true}}`,
+			`"was_recovering":true,"delta":true,"id":7}}`,
 		protocol.Reply{ID: 2, Kind: protocol.KindSubscribe, Subscribe: protocol.SubscribeResult{
 			Expires: true, TTL: 1, Recoverable: true, Positioned: true, Position: push.Position{Epoch: "e", Offset: push.MaxOffset},
-			WasRecovering: true, Recovered: true, Data: []byte("null"), Delta: true,
+			WasRecovering: true, Recovered: true, Data: []byte("null"), Delta: true, ID: 7,
 			Publications: []push.Publication{{Data: []byte("1"), Offset: 3}, {Data: []byte(`{"b":[]}`), Offset: push.MaxOffset}},
 		}},
 	},
@@ -169,6 +169,10 @@ var pushForms = []struct {
 		protocol.Push{Kind: protocol.PushRefresh, Refresh: protocol.RefreshResult{Expires: true, TTL: 30}},
 	},
 	{"unknown", `{"channel":"a"}`, protocol.Push{Channel: "a"}},
+	{
+		"with a number", `{"id":7,"pub":{"data":1,"offset":5}}`,
+		protocol.Push{ID: 7, Kind: protocol.PushPublication, Publication: push.Publication{Data: []byte("1"), Offset: 5}},
+	},
 }
 
 func TestReplyForms(t *testing.T) {
@@ -216,8 +220,9 @@ func TestPushForms(t *testing.T) {
 			checkText(t, protocol.AppendPush(nil, &form.want, protocol.PushOptions{Bare: true}), form.json)
 			if form.want.Kind == protocol.PushPublication {
 				p := &form.want.Publication
-				checkText(t, protocol.AppendPublicationPush(nil, form.want.Channel, p, protocol.PushOptions{}), wrapped)
-				checkText(t, protocol.AppendPublicationPush(nil, form.want.Channel, p, protocol.PushOptions{Bare: true}), form.json)
+				checkText(t, protocol.AppendPublicationPush(nil, form.want.Channel, p, protocol.PushOptions{ID: form.want.ID}), wrapped)
+				bare := protocol.AppendPublicationPush(nil, form.want.Channel, p, protocol.PushOptions{ID: form.want.ID, Bare: true})
+				checkText(t, bare, form.json)
 			}
 		})
 	}
@@ -303,7 +308,7 @@ func TestDecodeReplyLenience(t *testing.T) {
 		{"error beats result", `{"id":1,"ping":{},"error":{"code":1}}`, protocol.Reply{ID: 1, Error: &push.Error{Code: 1}}},
 		{"null", `{"id":null,"error":null,"ping":{"x":1}}`, protocol.Reply{Kind: protocol.KindPing}},
 		{"first content", `{"push":{"message":null,"join":{"x":1},"leave":5,"id":1}}`, protocol.Reply{
-			Kind: protocol.KindPush, Push: protocol.Push{Kind: protocol.PushJoin},
+			Kind: protocol.KindPush, Push: protocol.Push{ID: 1, Kind: protocol.PushJoin},
 		}},
 		{"empty map", `{"push":{"pub":{"data":1,"tags":{},"info":null}}}`, protocol.Reply{
 			Kind: protocol.KindPush,
