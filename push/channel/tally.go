@@ -20,8 +20,8 @@ type Progress struct {
 // Progress returns how far the log has come.
 func (l *Log) Progress() Progress { return Progress{Head: l.head, Ordinal: l.ordinal, Rows: l.Len()} }
 
-// TallyAt returns the tally of a subscription that has just been sent e, the entry right behind its cursor (see [Log.Follow]).
-func TallyAt(e *Entry) Tally { return Tally(e.Ordinal + 1) } //nolint:gosec // the low bits are wanted
+// TallyAt returns the tally of a subscription that has just been sent the entry with an ordinal, right behind its cursor (see [Log.Follow]).
+func TallyAt(ordinal uint64) Tally { return Tally(ordinal + 1) } //nolint:gosec // the low bits are wanted
 
 // Count accounts for sent entries that were taken in one read, which left the subscription at c; p is the log's progress when it was
 // read. It returns the tally to keep, and how many entries turned out to be conflated.

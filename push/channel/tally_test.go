@@ -61,7 +61,7 @@ func (t *teller) publish(keys int, straight bool) {
 		return
 	}
 	if d, ok := t.log.Follow(t.cursor, nil, e); ok {
-		t.cursor, t.tally = d.Next, channel.TallyAt(e)
+		t.cursor, t.tally = d.Next, channel.TallyAt(e.Ordinal)
 		t.take(d)
 	}
 }

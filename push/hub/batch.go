@@ -8,7 +8,8 @@ type batch struct {
 	frames []Frame
 	nexts  []channel.Cursor // of the subscription that a frame is for, once it is taken
 	parts  []part
-	bytes  int // of frames
+	bytes  int            // of frames
+	counts deliveryCounts // what was taken; it outlives clear
 }
 
 // part is one subscription's share.
@@ -16,6 +17,9 @@ type part struct {
 	sub *Subscription
 	to  int            // where its frames end; they begin where those of the part before it end
 	end channel.Cursor // when all of them are taken
+
+	isLate   bool             // it was read from the log
+	progress channel.Progress // then that of the log; otherwise the ordinal is that of the last entry
 }
 
 func (b *batch) add(f Frame, next channel.Cursor) {
@@ -31,14 +35,19 @@ func (b *batch) cut(n int) {
 	b.frames, b.nexts = b.frames[:n], b.nexts[:n]
 }
 
-// end ends the part of a subscription.
-func (b *batch) end(sub *Subscription, end channel.Cursor) {
-	b.parts = append(b.parts, part{sub, len(b.frames), end})
+// end ends the part of a subscription that gets entries right behind its cursor, up to the one with an ordinal.
+func (b *batch) end(sub *Subscription, end channel.Cursor, ordinal uint64) {
+	b.parts = append(b.parts, part{sub: sub, to: len(b.frames), end: end, progress: channel.Progress{Ordinal: ordinal}})
 }
 
-// commit moves the cursors as far as frames were taken, and returns the number of publications in these and the first part of which
-// nothing was, if it has any frames; otherwise how many parts there are.
-func (b *batch) commit(taken int) (publications, untouched int) {
+// endLate ends the part of a subscription that was read from its log.
+func (b *batch) endLate(sub *Subscription, end channel.Cursor, p channel.Progress) {
+	b.parts = append(b.parts, part{sub: sub, to: len(b.frames), end: end, isLate: true, progress: p})
+}
+
+// commit moves the cursors as far as frames were taken, counts the publications in these, and returns the first part of which nothing
+// was, if it has any frames; otherwise how many parts there are.
+func (b *batch) commit(taken int) (untouched int) {
 	from, untouched := 0, len(b.parts)
 	for i := range b.parts {
 		p := &b.parts[i]
@@ -50,12 +59,10 @@ func (b *batch) commit(taken int) (publications, untouched int) {
 		default:
 			untouched = min(untouched, i)
 		}
+		b.counts.count(p, b.frames[from:max(from, min(p.to, taken))], taken >= p.to)
 		from = p.to
 	}
-	for i := range b.frames[:taken] {
-		publications += b.frames[i].Publications
-	}
-	return publications, untouched
+	return untouched
 }
 
 // clear forgets everything but the memory.

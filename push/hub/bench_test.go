@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker/memory"
@@ -33,51 +34,70 @@ func (*sink) Disconnect(push.Disconnect) {}
 
 func benchHub(b *testing.B) *hub.Hub {
 	b.Helper()
+	return benchHubWith(b, &hub.Options{})
+}
+
+func benchHubWith(b *testing.B, o *hub.Options) *hub.Hub {
+	b.Helper()
 	m := memory.New(nil)
 	b.Cleanup(func() { must(b, m.Close()) })
 	ns := spaces(push.History{Size: 100})
 	for i := range ns {
 		ns[i].Presence = false
 	}
-	return newHub(b, m, ns, &hub.Options{SubscriptionsPerSession: -1})
+	o.SubscriptionsPerSession = -1
+	return newHub(b, m, ns, o)
 }
 
 func quietly(hub.Subscribed) error { return nil }
 
-// BenchmarkDeliver publishes in batches of 100 and waits until all subscribers were offered all of them.
+// BenchmarkDeliver publishes in batches of 100 and waits until all subscribers were offered all of them, without and with an observer.
 func BenchmarkDeliver(b *testing.B) {
 	for _, n := range []int{1, 100, 10_000} {
-		b.Run(fmt.Sprintf("subscribers=%d", n), func(b *testing.B) {
-			const batch = 100
-			h := benchHub(b)
-			count, done := &atomic.Int64{}, make(chan struct{}, 1)
-			for i := range n {
-				s, err := h.Connect(&sink{count, int64(n * batch), done}, text{}, client(fmt.Sprint(i)))
-				must(b, err)
-				b.Cleanup(s.Close)
-				must(b, s.Subscribe(b.Context(), hub.SubscribeRequest{Channel: "stream:x"}, quietly))
-			}
-			data := make([]byte, 100)
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			b.ReportAllocs()
-			rounds := 0
-			for b.Loop() {
-				rounds++
-				count.Store(0)
-				for range batch {
-					if _, err := h.Publish(b.Context(), "stream:x", push.Publication{Data: data}, ""); err != nil {
-						b.Fatal(err)
-					}
-				}
-				<-done
-			}
-			runtime.ReadMemStats(&after)
-			deliveries := float64(rounds) * float64(n*batch)
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/deliveries, "ns/delivery")
-			b.ReportMetric(float64(after.Mallocs-before.Mallocs)/deliveries, "allocs/delivery")
+		b.Run(fmt.Sprintf("subscribers=%d", n), func(b *testing.B) { deliver(b, n, hub.Observer{}) })
+		b.Run(fmt.Sprintf("subscribers=%d/observed", n), func(b *testing.B) {
+			var passes, took, deliveries, age atomic.Int64
+			deliver(b, n, hub.Observer{
+				Passed: func(d time.Duration, _ int) { passes.Add(1); took.Add(int64(d)) },
+				Delivered: func(d time.Duration, n int, _ bool) {
+					deliveries.Add(int64(n))
+					age.Add(int64(d))
+				},
+			})
+			b.ReportMetric(float64(deliveries.Load())/float64(passes.Load()), "deliveries/pass")
 		})
 	}
+}
+
+func deliver(b *testing.B, n int, o hub.Observer) {
+	const batch = 100
+	h := benchHubWith(b, &hub.Options{Observer: o})
+	count, done := &atomic.Int64{}, make(chan struct{}, 1)
+	for i := range n {
+		s, err := h.Connect(&sink{count, int64(n * batch), done}, text{}, client(fmt.Sprint(i)))
+		must(b, err)
+		b.Cleanup(s.Close)
+		must(b, s.Subscribe(b.Context(), hub.SubscribeRequest{Channel: "stream:x"}, quietly))
+	}
+	data := make([]byte, 100)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	b.ReportAllocs()
+	rounds := 0
+	for b.Loop() {
+		rounds++
+		count.Store(0)
+		for range batch {
+			if _, err := h.Publish(b.Context(), "stream:x", push.Publication{Data: data}, ""); err != nil {
+				b.Fatal(err)
+			}
+		}
+		<-done
+	}
+	runtime.ReadMemStats(&after)
+	deliveries := float64(rounds) * float64(n*batch)
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/deliveries, "ns/delivery")
+	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/deliveries, "allocs/delivery")
 }
 
 func heapInUse() uint64 {

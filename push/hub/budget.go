@@ -26,15 +26,8 @@ type cold struct {
 // enforce gives up what is coldest until the rest fits.
 func (b *budget) enforce(h *Hub) {
 	most := h.options.LogBytes
-	if most < 0 {
-		return
-	}
-	topics := h.topics()
-	total := int64(0)
-	for _, t := range topics {
-		total += t.bytes()
-	}
-	if total <= most {
+	topics, total := h.measure()
+	if most < 0 || total <= most {
 		b.over = false
 		return
 	}
@@ -51,11 +44,31 @@ func (b *budget) enforce(h *Hub) {
 		}
 	}
 	h.stats.shrunk.Add(shrunk)
+	_, _ = h.measure()
 	if !b.over {
 		h.options.Logger.Warn("the channels hold too much: those at rest forget their entries",
 			"bytes", total, "bytes_allowed", most, "bytes_left", rest, "channels_shrunk", shrunk)
 	}
 	b.over = true
+}
+
+// measure returns the channels and what their entries count for, and notes the latter for Stats.
+func (h *Hub) measure() (topics []*topic, total int64) {
+	for _, n := range h.namespaces {
+		if n.Name == probeNamespace {
+			continue
+		}
+		bytes := int64(0)
+		for _, p := range n.partitions {
+			for _, t := range p.list() {
+				topics = append(topics, t)
+				bytes += t.bytes()
+			}
+		}
+		n.counts.logBytes.Store(bytes)
+		total += bytes
+	}
+	return topics, total
 }
 
 // coldest returns the channels that can give up something, the coldest first.

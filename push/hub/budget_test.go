@@ -45,6 +45,7 @@ func testBudget(t *testing.T) {
 	}
 	settle(t, w.hub, "table:x")
 	w.served(5*w.filled + 30)
+	w.hub.Measure()
 	rows := w.hub.Stats().LogBytes - 1000
 	w.look(4, rows, 3) // all streams, and it does not suffice
 	w.look(4, rows, 3) // which is said once

@@ -13,6 +13,8 @@ type Frame struct {
 	At push.Position
 	// Publications is how many the frame holds; 0 when it tells of the end of a subscription.
 	Publications int
+
+	accepted int64 // when the broker accepted the first of them, in Unix milliseconds
 }
 
 // Address is what frames call a channel.
@@ -70,7 +72,9 @@ func frameOf(e Encoder, to Address, epoch string, deliveries []channel.Delivery)
 		size += deliveries[i].Entry.Size() + len(to.Channel) + publicationBytes
 	}
 	room := make([]byte, 0, size) // about enough
-	f := Frame{Bytes: e.AppendPublications(room, to, deliveries), Channel: to.Channel, Publications: len(deliveries)}
+	f := Frame{
+		Bytes: e.AppendPublications(room, to, deliveries), Channel: to.Channel, Publications: len(deliveries), accepted: deliveries[0].Entry.Time,
+	}
 	if at := deliveries[len(deliveries)-1].Offset; at != 0 {
 		f.At = push.Position{Epoch: epoch, Offset: at}
 	}

@@ -31,6 +31,9 @@ type Budget = budget
 // Enforce is one such look.
 func (b *budget) Enforce(h *Hub) { b.enforce(h) }
 
+// Measure has Stats know what the logs hold just now.
+func (h *Hub) Measure() { _, _ = h.measure() }
+
 // Holds returns how many hold a channel, −1 when it is not there.
 func (h *Hub) Holds(name string) int {
 	n, err := h.namespaceOf(name)

@@ -106,14 +106,25 @@ func (s *Session) writeLocked(out *batch) {
 	if len(out.frames) > 0 {
 		taken = s.carrier.TryWrite(out.frames)
 	}
-	publications, untouched := out.commit(taken)
-	if publications > 0 {
-		s.hub.stats.delivered.Add(uint64(publications)) //nolint:gosec // not negative
-	}
-	if s.blocked = taken < len(out.frames); s.blocked && untouched < len(out.parts) {
+	untouched := out.commit(taken)
+	if s.blockLocked(taken < len(out.frames)); s.blocked && untouched < len(out.parts) {
 		s.next = slices.Index(s.subs, out.parts[untouched].sub)
 	}
 	out.clear()
+}
+
+// blockLocked notes whether the carrier takes nothing.
+func (s *Session) blockLocked(isBlocked bool) {
+	switch {
+	case s.blocked == isBlocked:
+		return
+	case isBlocked:
+		s.hub.stats.blocked.Add(1)
+		s.hub.stats.stalls.Add(1)
+	default:
+		s.hub.stats.blocked.Add(-1)
+	}
+	s.blocked = isBlocked
 }
 
 // flushLocked serves all subscriptions that have something to get, in turn, until the carrier takes no more. What they get leaves
@@ -125,7 +136,7 @@ func (s *Session) flushLocked() {
 	if s.blocked && !s.writable.Swap(false) {
 		return
 	}
-	s.blocked = false
+	s.blockLocked(false)
 	sc := scratches.Get().(*scratch)
 	defer sc.release()
 	for left := len(s.subs); left > 0 && !s.blocked && !s.closed; left-- {
@@ -142,6 +153,7 @@ func (s *Session) flushLocked() {
 	if !s.blocked {
 		s.writeLocked(&sc.batch)
 	}
+	sc.batch.counts.settle(s.hub.observer)
 }
 
 // serveLocked adds to the batch what one subscription is to get next, from its log.
@@ -173,11 +185,12 @@ func (s *Session) readLocked(sub *Subscription, sc *scratch) bool {
 		return true // it is kicked when it is
 	}
 	if life := t.life.Load(); sub.life != life {
-		sub.cursor, sub.life = t.log.Rebase(sub.cursor), life
+		sub.cursor, sub.life, sub.tally = t.log.Rebase(sub.cursor), life, 0
 	}
 	epoch := sub.view.Epoch(t.log.Epoch())
 	budget := channel.Budget{Entries: turnEntries, Bytes: turnBytes}
 	deliveries, end, status := t.log.Read(sub.cursor, sub.view, budget, sc.deliveries[:0])
+	progress := t.log.Progress()
 	t.mu.Unlock()
 
 	sc.deliveries = deliveries
@@ -186,6 +199,7 @@ func (s *Session) readLocked(sub *Subscription, sc *scratch) bool {
 	}
 	for i := range deliveries {
 		if deliveries[i].Entry == nil { // Clear or Lost
+			sub.countLost(&deliveries[i])
 			return false
 		}
 	}
@@ -194,7 +208,7 @@ func (s *Session) readLocked(sub *Subscription, sc *scratch) bool {
 		sc.batch.add(frameOf(s.encoder, sub.address(), epoch, deliveries[:n]), deliveries[n-1].Next)
 		deliveries = deliveries[n:]
 	}
-	sc.batch.end(sub, end)
+	sc.batch.endLate(sub, end, progress)
 	if status == channel.More {
 		s.dirty.Store(true)
 	}
@@ -219,17 +233,17 @@ func (s *Session) endLocked(sub *Subscription, u push.Unsubscribe) {
 			d = push.Disconnect{Code: push.DisconnectForceNoReconnect.Code, Reason: u.Reason}
 		}
 		s.carrier.Disconnect(d)
-		s.blocked = true
+		s.blockLocked(true)
 		return
 	}
 	name := sub.topic.name
 	f := Frame{Bytes: s.encoder.AppendUnsubscribe(nil, name, u), Channel: name}
 	if s.carrier.TryWrite([]Frame{f}) == 0 {
 		sub.ends.CompareAndSwap(nil, &u)
-		s.blocked = true
+		s.blockLocked(true)
 		return
 	}
-	s.hub.stats.ended.Add(1)
+	sub.countEnded(u)
 	s.removeLocked(sub)
 	s.hub.absentLater(sub)
 }

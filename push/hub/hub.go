@@ -45,6 +45,8 @@ type Options struct {
 	// no bound. Over it channels that nobody uses are given up, then the streams to which nothing was published for longest forget
 	// their entries; rows of tables in use never. It is looked at once a second.
 	LogBytes int64
+	// Observer is told how long things take; the zero Observer of nothing.
+	Observer Observer
 	// Logger gets what happens to the hub as a whole; nil discards.
 	Logger *slog.Logger
 }
@@ -90,6 +92,7 @@ type Hub struct {
 	workers    *workers
 	ctx        context.Context // ends with Close; bounds what the hub does on its own account
 	cancel     context.CancelFunc
+	observer   *Observer      // nil when nothing is observed
 	running    sync.WaitGroup // janitor, renewer, loads, and what is told the broker late
 	usual      particulars    // of subscriptions without any
 	numbered   particulars    // of those that just go by the number
@@ -102,7 +105,7 @@ type Hub struct {
 	connected uint32 // sessions since New
 	closed    bool
 
-	stats counters
+	stats hubCounters
 
 	busyWarnings, presenceWarnings throttle
 }
@@ -110,7 +113,8 @@ type Hub struct {
 type namespace struct {
 	Namespace
 	policy     channel.Policy
-	partitions []*partition
+	partitions []*partition // complete when New returns
+	counts     counters
 }
 
 // New opens the namespaces at the broker and begins to follow their partitions. The broker stays the caller's, who closes it after
@@ -129,6 +133,9 @@ func New(ctx context.Context, b broker.Broker, namespaces []Namespace, o *Option
 	}
 	if h.options.Name == "" {
 		h.options.Name = h.id
+	}
+	if o := &h.options.Observer; o.Passed != nil || o.Delivered != nil {
+		h.observer = o
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.workers = newWorkers(h.options.Workers)
@@ -275,24 +282,28 @@ func (h *Hub) Publish(ctx context.Context, name string, p push.Publication, idem
 	}
 	at, err := h.broker.Publish(ctx, name, p, broker.PublishOptions{IdempotencyKey: idempotencyKey})
 	if err != nil {
-		h.stats.publishErrors.Add(1)
-		return push.Position{}, h.publishError(name, err)
+		return push.Position{}, h.publishError(&n.counts, name, err)
 	}
-	h.stats.published.Add(1)
+	n.counts.published.Add(1)
 	n.partition(name).acknowledged(at)
 	return at, nil
 }
 
-func (h *Hub) publishError(name string, err error) error {
+// publishError counts an error of the broker and says what becomes of it.
+func (h *Hub) publishError(c *counters, name string, err error) error {
 	switch {
 	case errors.Is(err, broker.ErrBusy):
+		c.busy.Add(1)
 		h.warnBusy(name, err)
 		return push.ErrTooManyRequests.WithMessage("the broker takes nothing more for now, try again later")
 	case errors.Is(err, broker.ErrTooLarge):
+		c.tooLarge.Add(1)
 		return push.ErrLimitExceeded.WithMessage("the publication is larger than the broker stores")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		c.failed.Add(1)
 		return push.ErrInternal.WithMessage("the broker did not answer in time")
 	default:
+		c.failed.Add(1)
 		h.options.Logger.Error("publish failed", "channel", name, "error", err)
 		return push.ErrInternal
 	}
@@ -315,42 +326,4 @@ func (h *Hub) warnBusy(name string, err error) {
 	if h.busyWarnings.due(time.Now()) {
 		h.options.Logger.Warn("the broker refuses publications", "channel", name, "error", err)
 	}
-}
-
-// counters are the hub's own; Stats reads them.
-type counters struct {
-	published, publishErrors, delivered, resumed, fresh, ended, shrunk atomic.Uint64
-}
-
-// Stats is what a hub has counted since it began.
-type Stats struct {
-	Published     uint64 // publications accepted from this node
-	PublishErrors uint64 // and refused
-	Delivered     uint64 // publications taken by carriers
-	Resumed       uint64 // subscriptions that went on from a position
-	Fresh         uint64 // subscriptions that asked to, and could not
-	Ended         uint64 // subscriptions ended by the server
-	Shrunk        uint64 // logs that had to forget their entries because all together exceeded Options.LogBytes
-	LogBytes      int64  // what the entries of loaded channels count for
-	Sessions      int
-	Subscriptions int
-	Channels      int // loaded
-}
-
-// Stats returns the counters.
-func (h *Hub) Stats() Stats {
-	s := Stats{
-		Published: h.stats.published.Load(), PublishErrors: h.stats.publishErrors.Load(), Delivered: h.stats.delivered.Load(),
-		Resumed: h.stats.resumed.Load(), Fresh: h.stats.fresh.Load(), Ended: h.stats.ended.Load(),
-		Shrunk: h.stats.shrunk.Load(),
-	}
-	h.mu.Lock()
-	s.Sessions = len(h.sessions)
-	h.mu.Unlock()
-	for _, t := range h.topics() {
-		s.Channels++
-		s.LogBytes += t.bytes()
-		s.Subscriptions += t.subscribers()
-	}
-	return s
 }

@@ -50,7 +50,7 @@ func TestOrder(t *testing.T) {
 			for i, r := range readers {
 				checkSame(t, i, r.carrier.taken(), first)
 			}
-			if ended := h.Stats().Ended; ended != 0 {
+			if ended := h.Stats().Ended(); ended != 0 {
 				t.Errorf("%d subscriptions were ended", ended)
 			}
 		})

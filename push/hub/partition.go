@@ -51,6 +51,7 @@ func (p *partition) attach(ctx context.Context) error {
 
 // Deliver implements broker.Follower. All of the batch is applied before anything is served, so that a burst leaves in few writes.
 func (p *partition) Deliver(batch []broker.Message) {
+	p.namespace.counts.received.Add(uint64(len(batch)))
 	p.mu.Lock()
 	for i := range batch {
 		p.found = append(p.found, p.topics[batch[i].Channel])

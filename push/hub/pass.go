@@ -173,7 +173,7 @@ func (p *pass) serveAll(sub *Subscription, out *batch) bool {
 		}
 		out.add(s.frame, end)
 	}
-	out.end(sub, end)
+	out.end(sub, end, p.entries[len(p.entries)-1].Ordinal)
 	return true
 }
 
@@ -193,9 +193,9 @@ func (p *pass) serveSome(sub *Subscription, out *batch) bool {
 		end = d.Next
 		if d.Kind != channel.Skip {
 			at := push.Position{Epoch: epoch, Offset: d.Offset}
-			out.add(Frame{Bytes: p.frame(f, i, d), Channel: p.topic.name, At: at, Publications: 1}, end)
+			out.add(Frame{Bytes: p.frame(f, i, d), Channel: p.topic.name, At: at, Publications: 1, accepted: e.Time}, end)
 		}
 	}
-	out.end(sub, end)
+	out.end(sub, end, p.entries[len(p.entries)-1].Ordinal)
 	return true
 }

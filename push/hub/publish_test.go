@@ -49,7 +49,7 @@ func TestPublish(t *testing.T) {
 	if again, err := h.Publish(testContext(t), "stream:x", push.Publication{Data: []byte("2")}, "key"); err != nil || again != first {
 		t.Errorf("repeated: %v after %v, %v", again, first, err)
 	}
-	if s := h.Stats(); s.Published != 5 || s.PublishErrors != 2 {
+	if s := h.Stats(); s.Published != 5 || s.PublishErrors() != 2 {
 		t.Errorf("%+v", s)
 	}
 	must(t, b.Close())

@@ -3,6 +3,7 @@ package hub
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // # Rounds
@@ -37,8 +38,10 @@ type round struct {
 	starts, lasts []int32
 	table         []int32 // while the round is made: sessions by hash, as index of starts plus one
 
-	taken atomic.Int64 // of the sessions
-	users int          // who is at it; guarded by workers.mu
+	taken     atomic.Int64 // of the sessions
+	began     time.Time    // when it was made, if that is observed
+	delivered atomic.Int64
+	users     int // who is at it; guarded by workers.mu
 }
 
 // item is what one subscription is to be served with.
@@ -53,6 +56,9 @@ var roundPool = sync.Pool{New: func() any { return &round{} }}
 // makeRound makes a round of topics, each of which occurs once.
 func makeRound(topics []*topic) *round {
 	r := roundPool.Get().(*round)
+	if topics[0].part.hub.observer != nil {
+		r.began = time.Now()
+	}
 	r.topics = append(r.topics, topics...)
 	for _, t := range topics {
 		n := len(r.passes)
@@ -122,7 +128,7 @@ func (r *round) serve(most int, b *batch) {
 	for served := 0; served < most; served += stretch {
 		from := int(r.taken.Add(stretch)) - stretch
 		if from >= n {
-			return
+			break
 		}
 		for i := from; i < min(from+stretch, n); i++ {
 			first := int32(i) //nolint:gosec // far fewer
@@ -131,6 +137,9 @@ func (r *round) serve(most int, b *batch) {
 			}
 			r.items[first].sub.session.serve(r, first, b)
 		}
+	}
+	if len(r.topics) > 0 {
+		r.delivered.Add(int64(b.counts.settle(r.topics[0].part.hub.observer)))
 	}
 }
 
@@ -146,5 +155,6 @@ func (r *round) end() {
 	}
 	r.topics, r.passes, r.items, r.starts, r.lasts = r.topics[:0], r.passes[:0], r.items[:0], r.starts[:0], r.lasts[:0]
 	r.taken.Store(0)
+	r.delivered.Store(0)
 	roundPool.Put(r)
 }

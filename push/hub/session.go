@@ -41,6 +41,7 @@ type Subscription struct {
 	ends    atomic.Pointer[push.Unsubscribe] // set when the server ends it; over when it has ended
 	life    uint32                           // the topic's log the cursor belongs to
 	slot    int32                            // among the topic's, whose lock guards it
+	tally   channel.Tally                    // of a table or value channel
 }
 
 // particulars are what most subscriptions have in common. They do not change once a subscription has joined its topic.
@@ -248,7 +249,9 @@ func (s *Session) subscribeLocked(
 	deliveries, end, _ := t.log.Read(cursor, sub.view, r.budget(), nil)
 	sub.cursor, sub.life = end, t.life.Load()
 	t.joinLocked(sub)
+	progress := t.log.Progress()
 	t.mu.Unlock()
+	sub.tally, _ = sub.tally.Count(len(deliveries), end, progress)
 
 	s.subs = append(s.subs, sub)
 	at.Offset = end.Offset()
@@ -257,11 +260,10 @@ func (s *Session) subscribeLocked(
 		s.dropLocked(sub)
 		return err
 	}
-	switch {
-	case outcome != channel.Fresh:
-		s.hub.stats.resumed.Add(1)
-	case r.Since != nil:
-		s.hub.stats.fresh.Add(1)
+	if c := &t.part.namespace.counts; outcome != channel.Fresh {
+		c.recovered.Add(1)
+	} else {
+		c.fresh[freshnessOf(r.Since, at, since == nil)].Add(1)
 	}
 	s.dirty.Store(true) // more may have come, or have been left
 	return nil
@@ -340,6 +342,7 @@ func (s *Session) close(ctx context.Context) {
 		return
 	}
 	s.closed = true
+	s.blockLocked(false)
 	subs := slices.Clone(s.subs)
 	for _, sub := range subs {
 		s.removeLocked(sub)

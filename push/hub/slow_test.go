@@ -55,8 +55,8 @@ func TestSlowStream(t *testing.T) {
 	if got := c.taken(); !slices.Equal(got, want) {
 		t.Fatalf("the client got %v, not just the end", got)
 	}
-	if len(c.disconnects()) != 0 || h.Holds("stream:x") != 0 || h.Stats().Ended != 1 {
-		t.Errorf("disconnects %v, holds %d, ended %d", c.disconnects(), h.Holds("stream:x"), h.Stats().Ended)
+	if len(c.disconnects()) != 0 || h.Holds("stream:x") != 0 || h.Stats().Ended() != 1 {
+		t.Errorf("disconnects %v, holds %d, ended %d", c.disconnects(), h.Holds("stream:x"), h.Stats().Ended())
 	}
 	again := subscribe(t, s, hub.SubscribeRequest{Channel: "stream:x", Since: &from})
 	if again.Recovered || len(again.Deliveries) != 0 {

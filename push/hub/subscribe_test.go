@@ -124,7 +124,7 @@ func TestResume(t *testing.T) {
 				t.Errorf("recovered %t with %v", got.Recovered, contents(got.Deliveries, nil))
 			}
 			stats := h.Stats()
-			if tt.recovered && stats.Resumed != 1 || !tt.recovered && stats.Fresh != 1 {
+			if tt.recovered && stats.Recovered != 1 || !tt.recovered && stats.Fresh() != 1 {
 				t.Errorf("counted: %+v", stats)
 			}
 			publish(t, h, "stream:x", push.Publication{Data: []byte("next"), Tags: map[string]string{"side": "buy"}})

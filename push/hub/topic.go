@@ -95,6 +95,7 @@ func (t *topic) kick() { t.part.hub.workers.kick([]*topic{t}, t.subscribers()) }
 func (t *topic) joinLocked(sub *Subscription) {
 	sub.slot = int32(len(t.subs)) //nolint:gosec // far fewer
 	t.subs = append(t.subs, sub)
+	t.part.namespace.counts.subscriptions.Add(1)
 }
 
 // leave removes a subscription. The last one takes its place.
@@ -105,6 +106,7 @@ func (t *topic) leave(sub *Subscription) {
 	moved := t.subs[last]
 	t.subs[sub.slot], moved.slot = moved, sub.slot
 	t.subs[last] = nil
+	t.part.namespace.counts.subscriptions.Add(-1)
 	switch t.subs = t.subs[:last]; {
 	case last == 0:
 		t.subs, t.unrecorded = nil, false

@@ -3,6 +3,7 @@ package hub
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/sluice-push/sluice/push/channel"
 )
@@ -165,8 +166,21 @@ func (w *workers) serveLocked(r *round, most int, s *scratch) {
 		for _, t := range r.topics {
 			t.fanout.rounds--
 		}
+		o, began, n := r.topics[0].part.hub.observer, r.began, int(r.delivered.Load())
 		r.end()
+		if o != nil && o.Passed != nil && n > 0 {
+			w.mu.Unlock()
+			o.Passed(time.Since(began), n)
+			w.mu.Lock()
+		}
 	}
+}
+
+// waiting returns how many topics, rounds and sessions wait for a worker.
+func (w *workers) waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.dirty) + len(w.rounds) + len(w.left)
 }
 
 func (w *workers) close() {
