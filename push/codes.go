@@ -42,6 +42,15 @@ var (
 	ErrUnrecoverablePosition = &Error{112, "unrecoverable position", false}
 )
 
+// ErrorCodes are the codes of these errors.
+func ErrorCodes() []uint32 {
+	var out []uint32
+	for code := ErrInternal.Code; code <= ErrUnrecoverablePosition.Code; code++ {
+		out = append(out, code)
+	}
+	return out
+}
+
 // Disconnect is why a server ends a connection: a WebSocket close code and its reason. Codes 3000–3499 ask the client to connect
 // again, 3500–3999 are final.
 type Disconnect struct {
@@ -76,6 +85,20 @@ var (
 	DisconnectPermissionDenied  = Disconnect{3507, "permission denied"}
 	DisconnectNotAvailable      = Disconnect{3508, "not available"}
 )
+
+// DisconnectCodes are the codes of these disconnects.
+func DisconnectCodes() []uint32 {
+	var out []uint32
+	for _, d := range [...]Disconnect{
+		DisconnectConnectionClosed, DisconnectShutdown, DisconnectServerError, DisconnectExpired, DisconnectSlow, DisconnectWriteError,
+		DisconnectInsufficientState, DisconnectForceReconnect, DisconnectNoPong, DisconnectTooManyRequests, DisconnectInvalidToken,
+		DisconnectBadRequest, DisconnectStale, DisconnectForceNoReconnect, DisconnectConnectionLimit, DisconnectChannelLimit,
+		DisconnectPermissionDenied, DisconnectNotAvailable,
+	} {
+		out = append(out, uint32(d.Code))
+	}
+	return out
+}
 
 // Unsubscribe is why a server ends a subscription. From code 2500 on the client subscribes again by itself.
 type Unsubscribe struct {

@@ -63,7 +63,7 @@ func TestStalledPeersStayWithinTheBound(t *testing.T) {
 				}
 				settled := func() bool { // all senders have ended, or wait
 					for s := range f.srv.Sessions() {
-						if n := s.Waiting(); n > tt.held {
+						if n := s.Queued(); n > tt.held {
 							t.Errorf("%d bytes are waiting", n)
 						}
 						if tt.policy == session.Wait && !tt.try && s.Waiters() == 0 {

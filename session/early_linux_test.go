@@ -29,8 +29,8 @@ func TestWritingBeforeTheLoopKnows(t *testing.T) {
 	}
 	big := make([]byte, 8<<20)
 	s := session.ServeLate(srv, server, func(s *session.Session) {
-		if err := s.Write(big); err != nil || s.Waiting() == 0 {
-			t.Errorf("%d bytes are waiting, error %v", s.Waiting(), err)
+		if err := s.Write(big); err != nil || s.Queued() == 0 {
+			t.Errorf("%d bytes are waiting, error %v", s.Queued(), err)
 		}
 	})
 	if _, err := io.ReadFull(client, big); err != nil {

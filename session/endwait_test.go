@@ -92,7 +92,7 @@ func TestEndWaitWithAPeerThatAnswersFirst(t *testing.T) {
 		f.s.EndWait([]byte("goodbye\n"), errOurs)
 		write(t, f.client, "bad\n")
 		await(t, func() bool { return f.srv.Stats().BytesIn == 4 })
-		if session.HalfClosed(f.s) && f.s.Waiting() > 0 {
+		if session.HalfClosed(f.s) && f.s.Queued() > 0 {
 			t.Error("the end was told before all was written")
 		}
 		expect(t, f.client, big+"goodbye\n")

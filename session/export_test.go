@@ -12,16 +12,6 @@ import (
 
 // Doors for the tests of the plain structs inside.
 
-// Waiting returns how many bytes wait to be written.
-func (s *Session) Waiting() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.q == nil {
-		return 0
-	}
-	return s.q.Bytes()
-}
-
 // Holds reports whether the session holds a queue or the pen.
 func (s *Session) Holds() bool {
 	s.mu.Lock()

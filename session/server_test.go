@@ -426,7 +426,7 @@ func TestRepliesWaitForRoom(t *testing.T) {
 			wrote <- err
 		}()
 		await(t, func() bool { return f.s.Waiters() > 0 || f.srv.Stats().BytesIn == 5*pings })
-		if n := f.s.Waiting(); n > 64<<10 {
+		if n := f.s.Queued(); n > 64<<10 {
 			t.Errorf("%d bytes are waiting", n)
 		}
 		got := make([]byte, 5*pings)

@@ -124,6 +124,17 @@ func (s *Session) onRoutine(conn net.Conn) {
 	s.own, s.c = &own{conn: conn, io: newStream(conn)}, (*routine)(s)
 }
 
+// Queued returns how many bytes wait to be written because the connection took no more, without those of large frames. What is being
+// written just now counts. Over datagrams, which do not wait, it is 0.
+func (s *Session) Queued() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.q == nil {
+		return 0
+	}
+	return s.q.Bytes()
+}
+
 // ID returns the session's number: unique within its server, never used again, at least 1.
 func (s *Session) ID() uint64 { return s.id }
 

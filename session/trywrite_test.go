@@ -333,7 +333,7 @@ func TestAPeerThatNeverReads(t *testing.T) {
 			}
 			for taken := 3; taken == 3; {
 				taken, err = f.s.TryWrite([][]byte{frame, frame, frame})
-				if n := f.s.Waiting(); n > most {
+				if n := f.s.Queued(); n > most {
 					t.Fatalf("%d bytes are waiting", n)
 				}
 			}

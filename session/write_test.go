@@ -402,7 +402,7 @@ func TestBackPressure(t *testing.T) {
 			wrote <- nil
 		}()
 		await(t, func() bool { return f.s.Waiters() > 0 })
-		if n := f.s.Waiting(); n > 64<<10+len(msg) {
+		if n := f.s.Queued(); n > 64<<10+len(msg) {
 			t.Errorf("%d bytes are waiting", n)
 		}
 		for range rounds {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/count"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/hub"
 )
@@ -42,6 +43,9 @@ type Options struct {
 	MaxData int
 	// Timeout bounds one request, from its body on; default 10 s, never off.
 	Timeout time.Duration
+	// Observe is told how long each request took, from the end of its head to the end of its answer, by the method as Stats has it. It is
+	// called concurrently and must not wait. nil is not called.
+	Observe func(method string, took time.Duration)
 	// Logger gets what goes wrong on our side; nil discards.
 	Logger *slog.Logger
 }
@@ -75,9 +79,10 @@ const (
 
 // Handler serves the API. It is safe for concurrent use.
 type Handler struct {
-	hub     *hub.Hub
-	options Options
-	methods map[string]method
+	hub      *hub.Hub
+	options  Options
+	methods  map[string]method
+	outcomes map[string]*count.Codes // by method
 }
 
 type method struct {
@@ -87,7 +92,7 @@ type method struct {
 
 // New returns a handler for requests whose path begins with [Prefix].
 func New(h *hub.Hub, o *Options) *Handler {
-	a := &Handler{hub: h, options: o.withDefaults()}
+	a := &Handler{hub: h, options: o.withDefaults(), outcomes: map[string]*count.Codes{}}
 	a.methods = map[string]method{
 		"publish":        {ScopePublish, typed(a.publish)},
 		"broadcast":      {ScopePublish, typed(a.broadcast)},
@@ -98,6 +103,11 @@ func New(h *hub.Hub, o *Options) *Handler {
 		"info":           {ScopeRead, typed(a.info)},
 		"disconnect":     {ScopeControl, typed(a.disconnect)},
 		"unsubscribe":    {ScopeControl, typed(a.unsubscribe)},
+	}
+	known := append(push.ErrorCodes(), 0)
+	a.outcomes[UnknownMethod] = count.Of(known...)
+	for name := range a.methods {
+		a.outcomes[name] = count.Of(known...)
 	}
 	return a
 }
@@ -128,35 +138,43 @@ type wireError struct {
 
 // ServeHTTP implements http.Handler.
 func (a *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
 	name := strings.TrimPrefix(r.URL.Path, Prefix)
+	code := a.serve(w, r, name)
+	if a.outcomes[name] == nil {
+		name = UnknownMethod
+	}
+	a.outcomes[name].Add(code)
+	if observe := a.options.Observe; observe != nil {
+		observe(name, time.Since(began))
+	}
+}
+
+// serve answers a request for a method and returns the code of the error, 0 if there is none.
+func (a *Handler) serve(w http.ResponseWriter, r *http.Request, name string) (code uint32) {
 	m, ok := a.methods[name]
 	switch {
 	case !ok:
-		a.refuse(w, http.StatusNotFound, push.ErrMethodNotFound.WithMessage("no method %q: there are publish, broadcast, history, presence, "+
+		return a.refuse(w, http.StatusNotFound, push.ErrMethodNotFound.WithMessage("no method %q: there are publish, broadcast, history, presence, "+
 			"presence_stats, channels, info, disconnect and unsubscribe", name))
-		return
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		a.refuse(w, http.StatusMethodNotAllowed, push.ErrBadRequest.WithMessage("use POST"))
-		return
+		return a.refuse(w, http.StatusMethodNotAllowed, push.ErrBadRequest.WithMessage("use POST"))
 	}
 	if status, e := a.authorize(r, m.scope); e != nil {
-		a.refuse(w, status, e)
-		return
+		return a.refuse(w, status, e)
 	}
 	body, status, e := a.body(w, r)
 	if e != nil {
-		a.refuse(w, status, e)
-		return
+		return a.refuse(w, status, e)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.options.Timeout)
 	defer cancel()
 	result, err := m.call(ctx, body)
 	if bad := new(malformed); errors.As(err, &bad) {
-		a.refuse(w, http.StatusBadRequest, push.ErrBadRequest.WithMessage("the body is not what %s takes: %v", name, bad))
-		return
+		return a.refuse(w, http.StatusBadRequest, push.ErrBadRequest.WithMessage("the body is not what %s takes: %v", name, bad))
 	}
-	a.write(w, http.StatusOK, a.answer(result, err))
+	return a.write(w, http.StatusOK, a.answer(result, err))
 }
 
 // authorize returns how to refuse a caller, nil if the key has the scope.
@@ -215,20 +233,26 @@ func (a *Handler) answer(result any, err error) reply {
 	return reply{Error: &wireError{known.Code, known.Message}}
 }
 
-func (a *Handler) refuse(w http.ResponseWriter, status int, e *push.Error) {
-	a.write(w, status, reply{Error: &wireError{e.Code, e.Message}})
+func (a *Handler) refuse(w http.ResponseWriter, status int, e *push.Error) (code uint32) {
+	return a.write(w, status, reply{Error: &wireError{e.Code, e.Message}})
 }
 
-func (a *Handler) write(w http.ResponseWriter, status int, r reply) {
+// write sends a reply and returns the code of its error, 0 if there is none.
+func (a *Handler) write(w http.ResponseWriter, status int, r reply) (code uint32) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false) // data stays as it was published
 	if err := encoder.Encode(r); err != nil {
 		a.options.Logger.Error("an answer cannot be encoded", "error", err) // data that is not JSON came in elsewhere
 		text.Reset()
-		_ = encoder.Encode(reply{Error: &wireError{push.ErrInternal.Code, push.ErrInternal.Message}}) // two plain values
+		r = reply{Error: &wireError{push.ErrInternal.Code, push.ErrInternal.Message}}
+		_ = encoder.Encode(r) // two plain values
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(text.Bytes()) // whoever hung up does not want the answer
+	if r.Error == nil {
+		return 0
+	}
+	return r.Error.Code
 }

@@ -42,6 +42,7 @@ func (g *Gateway) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 	up, err := wire.Upgrade(w, r, g.wsOptions())
 	if err != nil {
 		g.leave(addr)
+		g.counts.countRefused(err)
 		g.options.Logger.Debug("a WebSocket handshake was refused", "remote", r.RemoteAddr, "error", err)
 		return
 	}
@@ -77,7 +78,10 @@ func (c *client) writable() {
 }
 
 // closed ends what the connection began.
-func (c *client) closed() {
+func (c *client) closed(info *session.CloseInfo) {
+	if !c.ended.Swap(true) {
+		c.gateway.counts.countEnd(info)
+	}
 	if h := c.hub.Load(); h != nil {
 		h.Close()
 	}
@@ -101,6 +105,7 @@ func (c *client) TryWrite(frames []hub.Frame) int {
 // Disconnect implements hub.Carrier. It may be called by anybody, any number of times; the first call counts.
 func (c *client) Disconnect(d push.Disconnect) {
 	if s := c.session.Load(); s != nil && !c.ended.Swap(true) {
+		c.gateway.counts.disconnected[WebSocket].Add(uint32(d.Code))
 		s.EndWait(c.codec.AppendClose(nil, d.Code, d.Reason), d)
 	}
 }
@@ -152,5 +157,6 @@ func (c *client) refuse(id uint32, err error) bool {
 		c.gateway.options.Logger.Error("a command failed", "error", err)
 		e = push.ErrInternal
 	}
+	c.gateway.counts.errors.Add(e.Code)
 	return id == 0 || c.reply(&protocol.Reply{ID: id, Error: e}) == nil
 }

@@ -25,6 +25,7 @@ func (c *client) command(line []byte) bool {
 	default:
 		return c.bad(err.Error())
 	}
+	c.gateway.counts.commands[cmd.Kind].Add(1)
 	switch {
 	case cmd.Kind == protocol.KindNone && cmd.ID == 0:
 		return true // a pong, or just a sign of life

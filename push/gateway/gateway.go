@@ -134,6 +134,7 @@ type Gateway struct {
 	requests sync.WaitGroup // SSE requests
 	running  sync.WaitGroup // the heartbeat
 	buffers  sync.Pool      // *[]byte, in which replies are encoded
+	counts   *counters
 
 	mu        sync.Mutex // guards what follows
 	closing   bool
@@ -145,7 +146,7 @@ type Gateway struct {
 // New returns a gateway for the hub. The caller serves its Handler and calls Shutdown in the end, before it closes the hub.
 func New(h *hub.Hub, o *Options) *Gateway {
 	g := &Gateway{
-		hub: h, options: o.withDefaults(), began: time.Now(),
+		hub: h, options: o.withDefaults(), began: time.Now(), counts: newCounters(),
 		addresses: map[netip.Addr]int{}, streams: map[*stream]struct{}{},
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
@@ -154,7 +155,7 @@ func New(h *hub.Hub, o *Options) *Gateway {
 		Message:  func(s *session.Session, frame []byte) { s.Value().(*client).message(frame) },
 		Writable: func(s *session.Session) { s.Value().(*client).writable() },
 		Drain:    func(s *session.Session) { s.Value().(*client).drain(s) },
-		Close:    func(s *session.Session, _ *session.CloseInfo) { s.Value().(*client).closed() },
+		Close:    func(s *session.Session, info *session.CloseInfo) { s.Value().(*client).closed(info) },
 	}, &session.Options{
 		MaxMessage:   g.options.MessageBytes + frameSlack,
 		SendBuffer:   max(g.options.SendBuffer, 0),
@@ -232,10 +233,13 @@ func (g *Gateway) admit(addr netip.Addr) error {
 	defer g.mu.Unlock()
 	switch {
 	case g.closing:
+		g.counts.closing.Add(1)
 		return errors.New("the node is shutting down")
 	case o.Sessions > 0 && g.sessions >= o.Sessions:
+		g.counts.full.Add(1)
 		return errors.New("the node has as many clients as it may")
 	case o.SessionsPerAddress > 0 && g.addresses[addr] >= o.SessionsPerAddress:
+		g.counts.address.Add(1)
 		return fmt.Errorf("%s has as many connections as it may", addr)
 	}
 	g.sessions++

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/sluice-push/sluice/push"
@@ -10,7 +12,7 @@ import (
 // pingFrame is the server's ping: an empty reply.
 var pingFrame = [][]byte{wire.AppendFrame(nil, wire.OpText, []byte("{}"))}
 
-// heartbeat looks after the WebSocket clients once a second until the gateway closes.
+// heartbeat looks after the WebSocket clients once a second until the gateway closes, and notes what waits for all clients.
 func (g *Gateway) heartbeat() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -19,10 +21,18 @@ func (g *Gateway) heartbeat() {
 		case <-g.ctx.Done():
 			return
 		case <-tick.C:
-			now := g.clock()
+			now, queued := g.clock(), 0
 			for s := range g.server.Sessions() {
 				s.Value().(*client).beat(now)
+				queued += s.Queued()
 			}
+			g.mu.Lock()
+			streams := slices.Collect(maps.Keys(g.streams))
+			g.mu.Unlock()
+			for _, s := range streams {
+				queued += s.queuedBytes()
+			}
+			g.counts.queued.Store(int64(queued))
 		}
 	}
 }

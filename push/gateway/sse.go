@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ type stream struct {
 	w       http.ResponseWriter
 	r       *http.Request
 	wake    chan struct{} // something is buffered, or the stream is to end
+	late    bool          // the client took nothing for too long; owned by who writes
 
 	mu      sync.Mutex // guards what follows
 	buf     []byte
@@ -48,11 +50,13 @@ func (g *Gateway) serveSSE(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !g.originAllowed(r.Header.Get("Origin"), r.Host) {
+		g.counts.origin.Add(1)
 		refuse(w, r, http.StatusForbidden, "pages of this origin may not connect")
 		return
 	}
 	connect, err := connectOf(r)
 	if err != nil {
+		g.counts.request.Add(1)
 		refuse(w, r, http.StatusBadRequest, "cf_connect: "+err.Error())
 		return
 	}
@@ -166,6 +170,7 @@ func (s *stream) run(ctx context.Context, connect *protocol.ConnectRequest) {
 
 // reject answers a request that does not become a stream. A browser does not try again after that.
 func (s *stream) reject(err error) {
+	s.gateway.counts.client.Add(1)
 	var e *push.Error
 	var d push.Disconnect
 	switch {
@@ -232,6 +237,8 @@ func (s *stream) pump(ctx context.Context, h *hub.Session, hello []byte) {
 		ping = t.C
 	}
 	out := s.open(hello)
+	s.gateway.counts.streamsOpened.Add(1)
+	defer s.countEnd()
 	for s.write(ctx, out) {
 		if s.written() {
 			h.Flush()
@@ -292,12 +299,15 @@ func (s *stream) write(ctx context.Context, p []byte) bool {
 		if ctx.Err() != nil {
 			return false // looked at after the deadline was set, so that it does not cover that of untilCut
 		}
-		if _, err := s.w.Write(chunk); err != nil {
+		_, err := s.w.Write(chunk)
+		if err == nil {
+			err = s.out.Flush()
+		}
+		if err != nil {
+			s.late = errors.Is(err, os.ErrDeadlineExceeded)
 			return false
 		}
-		if err := s.out.Flush(); err != nil {
-			return false
-		}
+		s.gateway.counts.streamBytes.Add(uint64(len(chunk)))
 	}
 	_ = s.out.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream whose deadline passes also when nothing is being written
 	return true
