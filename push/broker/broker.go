@@ -65,6 +65,16 @@ type Message struct {
 	push.Publication
 }
 
+// Stats is what a broker says of itself. What it does not know is zero.
+type Stats struct {
+	Kind       string // memory, nats
+	Connected  bool   // its server can be reached; one in the process always can
+	Reconnects uint64 // how often a connection to the server was made anew
+	Pending    int    // publications under way: not acknowledged, or not yet given to the followers of this process
+	Stored     int64  // bytes that an embedded server holds on disk, at most
+	StoreLimit int64  // bytes that publications may come to there; 0: no limit
+}
+
 // PublishOptions qualify one publish.
 type PublishOptions struct {
 	// IdempotencyKey, when not empty, makes a repeated publish to the same channel within five minutes answer the position of

@@ -270,3 +270,10 @@ func (b *Broker) namespace(ctx context.Context, name string) (*namespace, error)
 	}
 	return n, nil
 }
+
+// Stats says that the broker is there.
+func (b *Broker) Stats() broker.Stats {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return broker.Stats{Kind: "memory", Connected: !b.closed}
+}

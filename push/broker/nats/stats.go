@@ -1,0 +1,26 @@
+package nats
+
+import "github.com/sluice-push/sluice/push/broker"
+
+// Stats says how the broker is. It asks the server nothing.
+func (b *Broker) Stats() broker.Stats {
+	s := broker.Stats{
+		Kind:       "nats",
+		Connected:  b.conn.IsConnected() && b.reads.IsConnected(),
+		Reconnects: b.conn.Stats().Reconnects + b.reads.Stats().Reconnects,
+	}
+	for _, p := range b.allPartitions() {
+		s.Pending += p.window.underWay()
+	}
+	if b.host != nil {
+		s.Stored, s.StoreLimit = b.host.room.used.Load(), max(b.host.room.limit.Load(), 0)
+	}
+	return s
+}
+
+// underWay returns how many publications have a place in the window.
+func (w *window) underWay() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.total
+}
