@@ -63,8 +63,8 @@ var layers = map[string]layer{
 	},
 	"push/load/report": {ours: []string{"push/load"}},
 	"push/metrics": {
-		ours:    []string{"push", "push/hub", "push/gateway"},
-		foreign: []string{"github.com/prometheus/client_golang"},
+		ours:    []string{"push", "push/hub", "push/gateway", "push/api", "push/broker"},
+		foreign: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
 	},
 
 	// The binary.
@@ -79,6 +79,7 @@ var testModules = []string{
 	"github.com/gorilla/websocket",
 	"github.com/chromedp/chromedp",
 	"github.com/chromedp/cdproto",
+	"github.com/prometheus/common",
 }
 
 // rowOf returns the row of a package.

@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/memory"
 	"github.com/sluice-push/sluice/push/broker/nats"
 	"github.com/sluice-push/sluice/push/config"
@@ -25,7 +24,7 @@ const (
 
 // openBroker opens the broker that the configuration names. For an external server it waits, until ctx ends; whatever is wrong with
 // an embedded one has to be mended first.
-func openBroker(ctx context.Context, cfg *config.Config, log *slog.Logger) (broker.Broker, error) {
+func openBroker(ctx context.Context, cfg *config.Config, log *slog.Logger) (nodeBroker, error) {
 	if cfg.Broker.Kind == config.BrokerMemory {
 		return memory.New(nil), nil
 	}

@@ -17,19 +17,27 @@ import (
 	"github.com/sluice-push/sluice/push/config"
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/hub"
+	"github.com/sluice-push/sluice/push/metrics"
 )
 
 // node is a hub and a gateway in one process, with the servers around them.
 type node struct {
-	broker  broker.Broker
+	broker  nodeBroker
 	hub     *hub.Hub
 	gateway *gateway.Gateway
+	metrics *metrics.Metrics
 
 	handler          atomic.Pointer[http.Handler] // for the public; nil as long as the broker is waited for
 	public, internal net.Listener                 // internal may be nil
 	servers          []*http.Server
 	serving          sync.WaitGroup
 	failed           chan error // a server that stopped by itself
+}
+
+// nodeBroker is a broker that says how it is.
+type nodeBroker interface {
+	broker.Broker
+	Stats() broker.Stats
 }
 
 type nodeOptions struct {
@@ -40,7 +48,7 @@ type nodeOptions struct {
 
 // startNode brings a node up and returns when it serves. Addresses that cannot be listened to are found out first.
 func startNode(ctx context.Context, cfg *config.Config, o nodeOptions) (*node, error) {
-	n := &node{failed: make(chan error, 2)}
+	n := &node{failed: make(chan error, 2), metrics: metrics.New(&metrics.Options{Version: version(), Logger: o.log})}
 	if err := n.start(ctx, cfg, o); err != nil {
 		stopped, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		cancel()
@@ -72,6 +80,7 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		Version:                 version(),
 		Linger:                  lingerOf(cfg),
 		SubscriptionsPerSession: orOff(cfg.Limits.SubscriptionsPerSession),
+		Observer:                n.metrics.HubObserver(),
 		Logger:                  o.log,
 	})
 	if err != nil {
@@ -94,8 +103,10 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		Authorize: access.authorize,
 		Allow:     access.allow,
 		MaxData:   int(cfg.Limits.MessageBytes),
+		Observe:   n.metrics.ObserveRequest,
 		Logger:    o.log,
 	})
+	n.metrics.Watch(metrics.Sources{Hub: n.hub, Gateway: n.gateway, API: calls, Broker: n.broker})
 	handler := n.publicHandler(calls, o.page)
 	n.handler.Store(&handler)
 	return nil
@@ -186,6 +197,7 @@ func (n *node) publicHandler(calls http.Handler, page bool) http.Handler {
 
 func (n *node) internalHandler() http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle("GET "+metrics.Path, n.metrics)
 	mux.HandleFunc("GET /health/live", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "live") })
 	mux.HandleFunc("GET /health/ready", n.ready)
 	mux.HandleFunc("/debug/pprof/", pprof.Index)

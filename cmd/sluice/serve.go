@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/config"
+	"github.com/sluice-push/sluice/push/metrics"
 )
 
 // shutdownTime is how long clients have to go elsewhere when the process is told to end.
@@ -30,7 +31,7 @@ const (
 type serveCmd struct {
 	Config   string `short:"c" type:"existingfile" help:"Configuration file; sluice config default prints one."`
 	Listen   string `help:"Public address, host:port: clients and the HTTP API."`
-	Internal string `help:"Address for operators: health and profiles."`
+	Internal string `help:"Address for operators: metrics, health and profiles."`
 	Data     string `help:"Folder for what has to outlive the process."`
 	Insecure bool   `help:"Run without authentication: clients may do everything, the HTTP API needs no key."`
 	Demo     bool   `help:"Publish made-up prices and show them on a page. Implies --insecure, on loopback only."`
@@ -178,6 +179,7 @@ func (c *serveCmd) greet(env *environment, n *node) {
 	say("  api         %s/api/publish", public)
 	if n.internal != nil {
 		say("  health      http://%s/health/ready", n.internal.Addr())
+		say("  metrics     http://%s%s", n.internal.Addr(), metrics.Path)
 	}
 	if c.Demo {
 		say("Try: sluice sub quotes:all --url %s", public)

@@ -1,0 +1,142 @@
+package metrics
+
+import (
+	"log/slog"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/sluice-push/sluice/push/api"
+	"github.com/sluice-push/sluice/push/broker"
+	"github.com/sluice-push/sluice/push/gateway"
+	"github.com/sluice-push/sluice/push/hub"
+)
+
+// Path is where the metrics are served on the internal address.
+const Path = "/metrics"
+
+// scrapes is how many scrapes are answered at a time; more are told to come again.
+const scrapes = 4
+
+// Options are settings of Metrics; the zero value is usable.
+type Options struct {
+	// Version is that of the node.
+	Version string
+	// Logger gets what goes wrong in a scrape; nil discards.
+	Logger *slog.Logger
+}
+
+// Sources are what a node consists of. What is nil is not shown.
+type Sources struct {
+	Hub     *hub.Hub
+	Gateway *gateway.Gateway
+	API     *api.Handler
+	Broker  interface{ Stats() broker.Stats }
+}
+
+// Metrics are a node's metrics. It begins with those of the process; a node that is up is shown with Watch. All methods may be called
+// concurrently.
+type Metrics struct {
+	version  string
+	families *families
+	handler  http.Handler
+	sources  atomic.Pointer[Sources]
+
+	passes, live, late histogram
+
+	mu       sync.Mutex
+	requests map[string]*histogram // by method; guarded by mu
+}
+
+// New returns metrics without a node. The caller serves them as an http.Handler.
+func New(o *Options) *Metrics {
+	if o == nil {
+		o = &Options{}
+	}
+	m := &Metrics{version: o.Version, families: newFamilies(), requests: map[string]*histogram{}}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
+		EnableOpenMetrics:   true,
+		MaxRequestsInFlight: scrapes,
+	})
+	return m
+}
+
+// ServeHTTP implements http.Handler: it answers a scrape in the form that is asked for, text, OpenMetrics or Protobuf. Only the last has the
+// native histograms.
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
+
+// Watch shows what a node consists of from now on, instead of what was shown before.
+func (m *Metrics) Watch(s Sources) { m.sources.Store(&s) }
+
+// HubObserver is for hub.Options.Observer.
+func (m *Metrics) HubObserver() hub.Observer {
+	return hub.Observer{
+		Passed: func(took time.Duration, _ int) { m.passes.observe(took, 1) },
+		Delivered: func(age time.Duration, n int, isLate bool) {
+			if isLate {
+				m.late.observe(age, n)
+			} else {
+				m.live.observe(age, n)
+			}
+		},
+	}
+}
+
+// ObserveRequest is for api.Options.Observe.
+func (m *Metrics) ObserveRequest(method string, took time.Duration) {
+	m.mu.Lock()
+	h := m.requests[method]
+	if h == nil {
+		h = &histogram{}
+		m.requests[method] = h
+	}
+	m.mu.Unlock()
+	h.observe(took, 1)
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range m.families.all {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector. It asks each source once.
+func (m *Metrics) Collect(out chan<- prometheus.Metric) {
+	fs, to := m.families, sink(out)
+	to.number(fs.info, 1, m.version, runtime.Version())
+	s := m.sources.Load()
+	if s == nil {
+		s = &Sources{}
+	}
+	ready := 0
+	if s.Hub != nil && s.Gateway != nil && s.Gateway.Admits() == nil {
+		ready = 1
+	}
+	to.number(fs.ready, float64(ready))
+	if s.Hub != nil {
+		m.collectHub(to, s.Hub.Stats())
+	}
+	if s.Gateway != nil {
+		m.collectGateway(to, s.Gateway.Stats())
+	}
+	if s.API != nil {
+		m.collectAPI(to, s.API.Stats())
+	}
+	if s.Broker != nil {
+		m.collectBroker(to, s.Broker.Stats())
+	}
+}
