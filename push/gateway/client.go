@@ -17,7 +17,7 @@ import (
 // client is one WebSocket connection. It is the carrier of its hub session.
 type client struct {
 	gateway *Gateway
-	codec   *wire.Codec
+	codec   wire.Codec
 	request *http.Request                   // of the handshake; without body, released once the client has connected
 	addr    netip.Addr                      // as it was admitted
 	since   int64                           // when the connection was made, by the gateway's clock, as all times below
@@ -39,15 +39,16 @@ func (g *Gateway) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.arriving.Done()
-	up, err := wire.Upgrade(w, r, g.wsOptions())
+	c := &client{gateway: g, addr: addr, since: g.clock()}
+	up, err := g.websockets.Upgrade(&c.codec, w, r)
 	if err != nil {
 		g.leave(addr)
 		g.counts.countRefused(err)
 		g.options.Logger.Debug("a WebSocket handshake was refused", "remote", r.RemoteAddr, "error", err)
 		return
 	}
-	c := &client{gateway: g, codec: up.Codec, request: r.WithContext(context.Background()), addr: addr, since: g.clock()}
-	if _, err := g.server.ServeConn(up.Conn, &session.Attach{Codec: up.Codec, Initial: up.Unread, Value: c}); err != nil {
+	c.request = r.WithContext(context.Background())
+	if _, err := g.server.ServeConn(up.Conn, &session.Attach{Codec: &c.codec, Initial: up.Unread, Value: c}); err != nil {
 		g.leave(addr)
 	}
 }

@@ -123,9 +123,10 @@ func (o *Options) withDefaults() Options {
 
 // Gateway connects clients to a hub. All methods may be called concurrently.
 type Gateway struct {
-	hub     *hub.Hub
-	options Options
-	server  *session.Server
+	hub        *hub.Hub
+	options    Options
+	server     *session.Server
+	websockets *wire.Endpoint // what the handshakes of all clients have in common
 
 	began    time.Time
 	ctx      context.Context // ends when the gateway closes; bounds commands and streams
@@ -162,6 +163,10 @@ func New(h *hub.Hub, o *Options) *Gateway {
 		WriteTimeout: g.options.WriteTimeout,
 		NotSentLowat: 16 << 10,
 		Logger:       g.options.Logger,
+	})
+	g.websockets = wire.NewEndpoint(&wire.Options{
+		MaxMessage:  g.options.MessageBytes,
+		CheckOrigin: func(r *wire.Request) bool { return g.originAllowed(r.Origin, r.Host) },
 	})
 	g.running.Go(g.heartbeat)
 	return g
@@ -282,13 +287,6 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, reason string) {
 		w.Header().Set("Connection", "close")
 	}
 	http.Error(w, reason, status)
-}
-
-// wsOptions are the handshake's.
-func (g *Gateway) wsOptions() *wire.Options {
-	o := &wire.Options{MaxMessage: g.options.MessageBytes}
-	o.CheckOrigin = func(r *wire.Request) bool { return g.originAllowed(r.Origin, r.Host) }
-	return o
 }
 
 // newClientID returns an identity in the form of a UUID.
