@@ -27,6 +27,9 @@ var layers = map[string]layer{
 	"internal/...":    {ours: []string{"internal/..."}},
 	"internal/wsdial": {},
 
+	// What sessions over datagrams stand on.
+	"internal/datagram": {ours: []string{"transport"}},
+
 	// A command for testing.
 	"internal/autobahn": {ours: []string{"websocket"}},
 

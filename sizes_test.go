@@ -20,9 +20,9 @@ const (
 
 // largerPackages may have more lines, each for a reason.
 var largerPackages = map[string]int{
-	// Three engines behind one seam (loops, goroutines, datagrams), executors, and frames that are sent from where they lie. What would
-	// leave next are the loops, then what a socket for datagrams does that knows no sessions.
-	"session": 8510,
+	// Three engines behind one seam (loops, goroutines, datagrams), executors, and frames that are sent from where they lie. What a
+	// socket for datagrams does that knows no sessions is in internal/datagram already; what would leave next are the loops.
+	"session": 8000,
 }
 
 // Files, functions and packages stay small enough to be read.

@@ -9,14 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/datagram"
 	"github.com/sluice-push/sluice/timingwheel"
-	"github.com/sluice-push/sluice/transport"
 )
 
 // Sessions over datagrams. One socket has all sessions of its peers; each is a packetPeer, the carrier, in the map of the socket: no
 // goroutine, no buffer, one node of the socket's timing wheel. A reader, a goroutine, reads a batch of datagrams and gives each
-// datagram's session its turn inline: decode, call the handler. What the batch's handlers send is gathered (packet_out.go).
+// datagram's session its turn inline: decode, call the handler. What the batch's handlers send is gathered (datagram.Sender).
 //
 //	gather ──► jobs: posted, due ──► a turn for each ──► read a batch ──► a turn for each ──► gather ...
 //	                                      │                                    │
@@ -39,7 +38,6 @@ const (
 	packetTick     = 20 * time.Millisecond
 	packetSlots    = 1024
 	inboxMax       = 64 // datagrams that wait for one session
-	smallLetter    = 2 << 10
 )
 
 // ServePacket runs sessions over datagrams that pc receives: one for each address that sends any. It blocks until the server is closed,
@@ -56,21 +54,21 @@ func (srv *Server) ServePacket(pc net.PacketConn) error {
 		_ = pc.Close()
 		return errPacketTLS
 	}
-	return srv.servePackets(newPacketConn(pc))
+	return srv.servePackets(datagram.NewConn(pc))
 }
 
 // servePackets is ServePacket for a socket of either kind.
-func (srv *Server) servePackets(conn packetConn) error {
-	k := newPacketSocket(srv, conn, nil)
+func (srv *Server) servePackets(conn datagram.Conn) error {
+	k := newPacketSocket(srv, conn, srv.packetLimited(Limits{}), nil)
 	srv.mu.Lock()
 	if srv.closed {
 		srv.mu.Unlock()
-		conn.close()
+		conn.Close()
 		return srv.shut
 	}
 	srv.sockets.add(k)
 	srv.mu.Unlock()
-	go newPacketReader(k).run()
+	go k.newReader().run()
 	<-k.ended
 	k.work.Wait()
 	if k.broken != nil && !srv.isClosed() {
@@ -129,7 +127,7 @@ type packetName struct {
 type packetSocket struct {
 	// Set when made.
 	srv    *Server
-	conn   packetConn
+	conn   datagram.Conn
 	o      *settings // of sessions without limits of their own
 	single bool      // it was dialed, for one session:
 	own    *packetPeer
@@ -138,8 +136,8 @@ type packetSocket struct {
 	bell   chan struct{} // wakes a reader that does not read; capacity 1
 
 	work    sync.WaitGroup // goroutines
-	letters sync.Pool
-	out     packetOut
+	letters datagram.Letters
+	out     *datagram.Sender
 	now     atomic.Int64 // the server's clock when the reader last looked
 
 	turn   atomic.Uint64 // odd while cur has its turn inline
@@ -160,20 +158,22 @@ type packetSocket struct {
 	broken   error // why nothing can be read any more
 }
 
-func newPacketSocket(srv *Server, conn packetConn, s *Session) *packetSocket {
+// newPacketSocket makes the socket of sessions with o, unless they get limits of their own; with s, one that was dialed for it.
+func newPacketSocket(srv *Server, conn datagram.Conn, o *settings, s *Session) *packetSocket {
 	slots := packetSlots
 	if s != nil {
 		slots = 1
 	}
 	k := &packetSocket{
-		srv: srv, conn: conn, single: s != nil, o: srv.packetLimited(Limits{}), here: conn.local(),
+		srv: srv, conn: conn, single: s != nil, o: o, here: conn.Local(),
 		ended: make(chan struct{}), bell: make(chan struct{}, 1),
 		peers: make(map[netip.AddrPort]*packetPeer), wheel: timingwheel.NewWheel[*packetPeer](packetTick, slots),
 	}
-	k.letters.New = func() any { return newLetter(make([]byte, smallLetter)) }
-	k.out.k = k
+	k.out = datagram.NewSender(&datagram.Options{
+		Conn: conn, Connected: k.single, Pool: &srv.pools.Read, Waits: o.Policy == Wait, WriteTimeout: o.WriteTimeout, Go: k.spawn,
+	})
 	if s != nil {
-		k.own = k.carry(s, packetName{at: addrPort(conn.net().RemoteAddr())}, nil)
+		k.own = k.carry(s, packetName{at: addrPort(conn.Net().RemoteAddr())}, nil)
 	}
 	return k
 }
@@ -193,6 +193,15 @@ func (k *packetSocket) begin() {
 func (k *packetSocket) end() {
 	k.work.Done()
 	k.srv.sockets.work.Done()
+}
+
+// spawn calls f on a goroutine that is counted.
+func (k *packetSocket) spawn(f func()) {
+	k.begin()
+	go func() {
+		defer k.end()
+		f()
+	}()
 }
 
 // find returns the session of a peer, or nil.
@@ -364,62 +373,5 @@ func (k *packetSocket) setDeadlineLocked(at int64) {
 	default:
 		by = k.srv.start.Add(time.Duration(at))
 	}
-	_ = k.conn.setReadDeadline(by)
-}
-
-// letter is a datagram that waits for its session.
-type letter struct {
-	buf  buffer.Buffer
-	n    int
-	next *letter
-}
-
-func newLetter(b []byte) *letter {
-	l := new(letter)
-	l.buf.B = b
-	l.buf.Own()
-	return l
-}
-
-// write copies a datagram.
-func (k *packetSocket) write(data []byte) *letter {
-	if len(data) > smallLetter {
-		l := newLetter(make([]byte, len(data)))
-		l.n = copy(l.buf.B, data)
-		return l
-	}
-	l := k.letters.Get().(*letter)
-	l.n = copy(l.buf.B, data)
-	return l
-}
-
-// burn takes the memory of a letter back.
-func (k *packetSocket) burn(l *letter) {
-	if l.next = nil; len(l.buf.B) == smallLetter {
-		k.letters.Put(l)
-	}
-}
-
-var (
-	_ packetConn = (*packetBatches)(nil)
-	_ packetConn = (*packetSingles)(nil)
-)
-
-// The kinds of sockets: see packet_conn.go.
-type packetConn interface {
-	// read waits for datagrams, until the deadline. It fills ps, and from when the peer's address is not of IP.
-	read(ps []transport.Packet) (n int, from net.Addr, err error)
-	// gathers reports whether the socket sends batches, and tries without waiting.
-	gathers() bool
-	// try sends datagrams without waiting, for a socket that gathers. Fewer than all without an error mean that there is no room. A
-	// *transport.PacketError concerns ps[n] alone.
-	try(ps []transport.Packet) (n int, err error)
-	// send sends one datagram and waits, until the write deadline.
-	send(p *transport.Packet, to net.Addr) error
-
-	setReadDeadline(t time.Time) error
-	setWriteDeadline(t time.Time) error
-	local() net.Addr
-	net() net.Conn // of a dialed socket
-	close()
+	_ = k.conn.SetReadDeadline(by)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-push/sluice/internal/datagram"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -18,7 +19,7 @@ func (c *Client) dialPacket(ctx context.Context, network, address string, at *At
 		return nil, errPacketTLS
 	}
 	s := newSession(srv, at)
-	if len(at.Initial) > packetMax6 {
+	if len(at.Initial) > datagram.Max6 {
 		return nil, fmt.Errorf("session: initial bytes: %w", ErrTooLarge)
 	}
 	pc, err := transport.DialPacket(ctx, network, address, &transport.PacketOptions{
@@ -27,9 +28,7 @@ func (c *Client) dialPacket(ctx context.Context, network, address string, at *At
 	if err != nil {
 		return nil, c.dialError(err)
 	}
-	k := newPacketSocket(srv, newPacketConn(pc), s)
-	k.o = srv.packetLimited(at.Limits)
-	s.o = k.o
+	k := newPacketSocket(srv, datagram.NewConn(pc), srv.packetLimited(at.Limits), s)
 	if len(at.Initial) > 0 {
 		k.own.keepLocked(at.Initial)
 	}

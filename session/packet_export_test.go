@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sluice-push/sluice/internal/datagram"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -21,7 +22,7 @@ const InboxMax = inboxMax
 
 // PacketValve is a socket that sends batches and takes only as many datagrams as the test lets it.
 type PacketValve struct {
-	packetConn
+	datagram.Conn
 	mu       sync.Mutex
 	cond     sync.Cond
 	room     int
@@ -29,11 +30,12 @@ type PacketValve struct {
 	closed   bool
 	got      []string
 	calls    int
+	blocked  bool // somebody waits for room
 }
 
 // ServeValve serves pc, which sends nothing but what the valve lets through, until the server is closed.
 func ServeValve(srv *Server, pc net.PacketConn) (v *PacketValve, serve func() error) {
-	v = &PacketValve{packetConn: newPacketConn(pc)}
+	v = &PacketValve{Conn: datagram.NewConn(pc)}
 	v.cond.L = &v.mu
 	return v, func() error { return srv.servePackets(v) }
 }
@@ -53,9 +55,16 @@ func (v *PacketValve) Got() (got []string, calls int) {
 	return append([]string(nil), v.got...), v.calls
 }
 
-func (v *PacketValve) gathers() bool { return true }
+// Blocked reports whether somebody waits for room.
+func (v *PacketValve) Blocked() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.blocked
+}
 
-func (v *PacketValve) try(ps []transport.Packet) (int, error) {
+func (v *PacketValve) Gathers() bool { return true }
+
+func (v *PacketValve) Try(ps []transport.Packet) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	n := min(len(ps), v.room)
@@ -71,7 +80,7 @@ func (v *PacketValve) takeLocked(ps []transport.Packet) {
 	}
 }
 
-func (v *PacketValve) send(p *transport.Packet, _ net.Addr) error {
+func (v *PacketValve) Send(p *transport.Packet, _ net.Addr) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for v.room == 0 {
@@ -81,13 +90,15 @@ func (v *PacketValve) send(p *transport.Packet, _ net.Addr) error {
 		case !v.deadline.IsZero() && !time.Now().Before(v.deadline):
 			return os.ErrDeadlineExceeded
 		}
+		v.blocked = true
 		v.cond.Wait()
+		v.blocked = false
 	}
 	v.takeLocked([]transport.Packet{*p})
 	return nil
 }
 
-func (v *PacketValve) setWriteDeadline(t time.Time) error {
+func (v *PacketValve) SetWriteDeadline(t time.Time) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.deadline = t
@@ -98,19 +109,19 @@ func (v *PacketValve) setWriteDeadline(t time.Time) error {
 	return nil
 }
 
-func (v *PacketValve) close() {
+func (v *PacketValve) Close() {
 	v.mu.Lock()
 	v.closed = true
 	v.cond.Broadcast()
 	v.mu.Unlock()
-	v.packetConn.close()
+	v.Conn.Close()
 }
 
 // PacketBacklog returns how many datagrams wait in the inboxes of the sessions of srv.
 func PacketBacklog(srv *Server) (n int) {
 	for s := range srv.Sessions() {
 		s.mu.Lock()
-		n += s.packet.inbox.count
+		n += s.packet.inbox.Count
 		s.mu.Unlock()
 	}
 	return n
@@ -122,38 +133,21 @@ func PacketsRest(srv *Server) bool {
 	defer srv.sockets.mu.Unlock()
 	for k := range srv.sockets.all {
 		k.mu.Lock()
-		asleep := k.asleep && len(k.posted) == 0
+		rests := k.asleep && len(k.posted) == 0 // which a reader is not while it gathers
 		k.mu.Unlock()
-		k.out.mu.Lock()
-		corked := k.out.corked
-		k.out.mu.Unlock()
-		if !asleep || corked {
+		if !rests {
 			return false
 		}
 	}
 	return true
 }
 
-// PacketsFull reports whether somebody waits for room in a socket of srv.
-func PacketsFull(srv *Server) bool {
-	srv.sockets.mu.Lock()
-	defer srv.sockets.mu.Unlock()
-	for k := range srv.sockets.all {
-		if k.out.full() {
-			return true
-		}
-	}
-	return false
-}
-
-// PacketsHeld returns how many datagrams wait for room.
-func PacketsHeld(srv *Server) (n int) {
-	srv.sockets.mu.Lock()
-	defer srv.sockets.mu.Unlock()
-	for k := range srv.sockets.all {
-		k.out.mu.Lock()
-		n += len(k.out.held)
-		k.out.mu.Unlock()
+// PacketsSending returns how many callers wait for room in the sockets of srv.
+func PacketsSending(srv *Server) (n int) {
+	for s := range srv.Sessions() {
+		s.mu.Lock()
+		n += s.packet.sending
+		s.mu.Unlock()
 	}
 	return n
 }

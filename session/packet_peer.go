@@ -8,6 +8,7 @@ import (
 	"net"
 
 	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/datagram"
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
@@ -25,12 +26,9 @@ type packetPeer struct {
 	owed      bool          // Tick is to be called in the next turn
 	concluded bool
 	pace      pace // whether turns are given to goroutines
-	inbox     struct {
-		last        *letter // whose next is the first
-		count, size int
-	}
-	sending int  // callers that wait for room
-	wants   bool // Writable is owed as soon as the socket has room
+	inbox     datagram.Inbox
+	sending   int  // callers that wait for room
+	wants     bool // Writable is owed as soon as the socket has room
 
 	posted bool // guarded by the socket's mutex
 	timer  timingwheel.Node[*packetPeer]
@@ -55,10 +53,10 @@ func (p *packetPeer) start() {
 	k.srv.sockets.add(k)
 	k.welcome(p)
 	k.post(p)
-	go newPacketReader(k).run()
+	go k.newReader().run()
 }
 
-func (p *packetPeer) reject() { p.k.conn.close() }
+func (p *packetPeer) reject() { p.k.conn.Close() }
 
 func (p *packetPeer) roomLocked() {}
 
@@ -70,7 +68,7 @@ func (p *packetPeer) armLocked() {
 
 func (p *packetPeer) abortLocked() {
 	if p.sending > 0 {
-		p.k.out.poke()
+		p.k.out.Poke()
 	}
 }
 
@@ -89,7 +87,7 @@ func (p *packetPeer) changedLocked() {
 
 func (p *packetPeer) yieldLocked() bool { return p.takeOverLocked() }
 
-func (p *packetPeer) net() net.Conn { return p.k.conn.net() }
+func (p *packetPeer) net() net.Conn { return p.k.conn.Net() }
 
 func (p *packetPeer) remote() net.Addr {
 	if p.there != nil {
@@ -110,40 +108,11 @@ type mail struct {
 // keepLocked puts a datagram into the inbox, or loses it.
 func (p *packetPeer) keepLocked(data []byte) {
 	in := &p.inbox
-	if in.count >= inboxMax || in.count > 0 && in.size+len(data) > p.s.o.QueueBytes {
+	if in.Count >= inboxMax || in.Count > 0 && in.Size+len(data) > p.s.o.QueueBytes {
 		p.s.srv.shard(p.s).lost.Add(1)
 		return
 	}
-	p.putBackLocked(data)
-	in.last = in.last.next
-}
-
-// putBackLocked puts a datagram, or what is left of one, before all in the inbox.
-func (p *packetPeer) putBackLocked(data []byte) {
-	in, l := &p.inbox, p.k.write(data)
-	if in.last == nil {
-		in.last = l
-	} else {
-		l.next = in.last.next
-	}
-	in.last.next = l
-	in.count++
-	in.size += l.n
-}
-
-// takeLocked takes the oldest datagram out of the inbox, or returns nil.
-func (p *packetPeer) takeLocked() *letter {
-	in := &p.inbox
-	if in.last == nil {
-		return nil
-	}
-	l := in.last.next
-	if in.last.next = l.next; l == in.last {
-		in.last = nil
-	}
-	in.count--
-	in.size -= l.n
-	return l
+	in.Put(p.k.letters.Write(data))
 }
 
 // slowLocked reports whether turns are not the reader's. That of a dialed socket has nobody else to serve.
@@ -168,21 +137,21 @@ func (p *packetPeer) run(m mail) (more bool) {
 			p.take(mail{tick: true})
 			continue
 		}
-		p.take(mail{buf: &l.buf, n: l.n, tick: tick})
-		p.k.burn(l)
+		p.take(mail{buf: &l.Buffer, n: l.N, tick: tick})
+		p.k.letters.Burn(l)
 	}
 	return true
 }
 
 // next returns what there is to do, or nothing, and then the turn is over, and perhaps the session.
-func (p *packetPeer) next() (l *letter, tick bool) {
+func (p *packetPeer) next() (l *datagram.Letter, tick bool) {
 	s := p.s
 	s.mu.Lock()
 	if s.phase.Load() == phaseClosed {
 		p.turnedLocked()
 		return nil, false
 	}
-	l, tick = p.takeLocked(), p.owed
+	l, tick = p.inbox.Take(), p.owed
 	p.owed = false
 	if l == nil && !tick {
 		p.idleLocked()
@@ -206,9 +175,9 @@ func (p *packetPeer) turnedLocked() {
 		return
 	}
 	p.busy, p.concluded = true, true
-	for l := p.takeLocked(); l != nil; l = p.takeLocked() {
+	for l := p.inbox.Take(); l != nil; l = p.inbox.Take() {
 		p.s.srv.shard(p.s).lost.Add(1)
-		p.k.burn(l)
+		p.k.letters.Burn(l)
 	}
 	defer p.k.forget(p) // also when Close of the handler ends the goroutine
 	p.s.concludeLocked()
@@ -254,7 +223,7 @@ func (p *packetPeer) receive(b *buffer.Buffer, n int) {
 	rest := s.in.Unread()
 	if err == nil && len(rest) > 0 && s.leaves() {
 		s.mu.Lock()
-		p.putBackLocked(rest)
+		p.inbox.PutFirst(p.k.letters.Write(rest))
 		s.mu.Unlock()
 		rest = nil
 	}

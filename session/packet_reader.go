@@ -7,17 +7,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/datagram"
 	"github.com/sluice-push/sluice/timingwheel"
 	"github.com/sluice-push/sluice/transport"
-)
-
-// The most that a reader reads at once. It begins with one datagram, and has more buffers when there was more to read, fewer when
-// there seldom is.
-const (
-	batchMax    = 64
-	batchMemory = 2 << 20
-	batchThin   = 64 // so many batches in a row with hardly anything in them let a reader have fewer buffers
 )
 
 // packetJob is something to be done besides handling datagrams.
@@ -34,80 +26,30 @@ type packetReader struct {
 
 	// Owned by the reader; by who took over when the peer says so: see packetPeer.reader.
 	p       *packetPeer // whose turn it is, or was last
-	slots   []*buffer.Buffer
-	packets []transport.Packet
+	slots   *datagram.Slots
 	n, next int      // how many packets were read, and the first that is not begun
 	from    net.Addr // of the only packet, if that is not of IP
 	jobs    []packetJob
 	nextJob int
-	using   bool // the packet before next is in use
-	worked  bool // there were jobs the last time
-	thin    int
+	using   bool          // the packet before next is in use
+	worked  bool          // there were jobs the last time
 	pause   time.Duration // after the last error, if that may pass
 }
 
-func newPacketReader(k *packetSocket) *packetReader {
-	r := &packetReader{k: k}
+// newReader makes the first reader of a socket.
+func (k *packetSocket) newReader() *packetReader {
+	return newPacketReader(k, datagram.NewSlots(k.conn, &k.srv.pools.Read))
+}
+
+func newPacketReader(k *packetSocket, slots *datagram.Slots) *packetReader {
+	r := &packetReader{k: k, slots: slots}
 	r.expire = func(n *timingwheel.Node[*packetPeer]) { r.jobs = append(r.jobs, packetJob{n.Value, true}) }
 	return r
-}
-
-// resize gives the reader n buffers.
-func (r *packetReader) resize(n int) {
-	pool := &r.k.srv.pools.Read
-	for len(r.slots) < n {
-		r.slots = append(r.slots, pool.Get())
-		r.packets = append(r.packets, transport.Packet{})
-		r.own(len(r.slots) - 1)
-	}
-	for i := n; i < len(r.slots); i++ {
-		r.release(i)
-		r.slots[i], r.packets[i] = nil, transport.Packet{}
-	}
-	r.slots, r.packets = r.slots[:n], r.packets[:n]
-}
-
-// own makes a buffer stay with the reader.
-func (r *packetReader) own(i int) {
-	b := r.slots[i]
-	b.Own()
-	r.packets[i].Data = b.B[:len(b.B):len(b.B)]
-}
-
-// release gives a buffer back.
-func (r *packetReader) release(i int) {
-	b := r.slots[i]
-	b.Disown()
-	b.Free = false
-	b.Release()
-}
-
-// adapt has more buffers or fewer after a batch of n.
-func (r *packetReader) adapt(n int) {
-	most := min(batchMax, max(1, batchMemory/r.k.srv.o.ReadBuffer))
-	switch {
-	case !r.k.conn.gathers():
-	case n == len(r.slots):
-		r.thin = 0
-		if n < most {
-			r.resize(min(2*n, most))
-		}
-	case n > len(r.slots)/8:
-		r.thin = 0
-	default:
-		if r.thin++; r.thin >= batchThin {
-			r.thin = 0
-			r.resize(max(1, len(r.slots)/2))
-		}
-	}
 }
 
 func (r *packetReader) run() {
 	defer r.k.end()
 	defer r.abandon()
-	if r.slots == nil {
-		r.resize(1)
-	}
 	for {
 		if !r.finishWork() {
 			r.done = true
@@ -124,8 +66,8 @@ func (r *packetReader) run() {
 // close is the end of the socket.
 func (r *packetReader) close() {
 	k := r.k
-	k.conn.close()
-	r.resize(0)
+	k.conn.Close()
+	r.slots.Close()
 	k.srv.sockets.remove(k)
 	close(k.ended)
 }
@@ -161,12 +103,11 @@ func (p *packetPeer) takeOverLocked() bool {
 // handOn starts a reader that goes on with what r has not begun. The buffer in use is left to r.
 func (r *packetReader) handOn() {
 	k := r.k
-	heir := newPacketReader(k)
-	heir.slots, heir.packets, heir.n, heir.next, heir.from = r.slots, r.packets, r.n, r.next, r.from
-	heir.jobs, heir.nextJob, heir.worked, heir.thin = r.jobs, r.nextJob, r.worked, r.thin
+	heir := newPacketReader(k, r.slots)
+	heir.n, heir.next, heir.from = r.n, r.next, r.from
+	heir.jobs, heir.nextJob, heir.worked = r.jobs, r.nextJob, r.worked
 	if r.using {
-		heir.slots[r.next-1] = k.srv.pools.Read.Get()
-		heir.own(r.next - 1)
+		heir.slots.Replace(r.next - 1)
 	}
 	k.turn.Add(1)
 	k.begin()
@@ -180,7 +121,9 @@ func (r *packetReader) finishWork() bool {
 		return true
 	}
 	k.srv.watch.ensure()
-	k.out.cork()
+	if !k.single || !k.pulls() {
+		k.out.Cork()
+	}
 	for r.nextJob < len(r.jobs) {
 		j := r.jobs[r.nextJob]
 		r.nextJob++
@@ -195,9 +138,9 @@ func (r *packetReader) finishWork() bool {
 			return false
 		}
 	}
-	k.out.uncork()
+	k.out.Uncork()
 	if r.n > 0 {
-		r.adapt(r.n)
+		r.slots.Adapt(r.n)
 	}
 	clear(r.jobs)
 	r.jobs, r.nextJob, r.n, r.next = r.jobs[:0], 0, 0, 0
@@ -206,7 +149,7 @@ func (r *packetReader) finishWork() bool {
 
 // deliver gives a datagram to the session of its peer, and reports whether the socket is still this reader's.
 func (r *packetReader) deliver(i int) bool {
-	k, packet := r.k, &r.packets[i]
+	k, packet := r.k, &r.slots.Packets[i]
 	name := packetName{at: packet.Addr}
 	if r.from != nil {
 		name = packetName{text: r.from.Network() + " " + r.from.String()}
@@ -223,7 +166,7 @@ func (r *packetReader) deliver(i int) bool {
 		return true
 	}
 	r.using = true
-	mine := r.serve(p, mail{buf: r.slots[i], n: len(packet.Data)}, packet.Data)
+	mine := r.serve(p, mail{buf: r.slots.Buffer(i), n: len(packet.Data)}, packet.Data)
 	if mine {
 		r.using = false
 	}
@@ -257,7 +200,7 @@ func (r *packetReader) serve(p *packetPeer, m mail, data []byte) bool {
 		}
 		s.mu.Unlock()
 		return true
-	case !closed && s.opened && m == (mail{}) && p.inbox.count == 0:
+	case !closed && s.opened && m == (mail{}) && p.inbox.Count == 0:
 		s.mu.Unlock()
 		return true
 	}
@@ -353,7 +296,7 @@ func (r *packetReader) gather() bool {
 // read waits for datagrams.
 func (r *packetReader) read() {
 	k := r.k
-	n, from, err := k.conn.read(r.packets)
+	n, from, err := k.conn.Read(r.slots.Packets)
 	if err == nil {
 		r.n, r.next, r.from, r.pause = n, 0, from, 0
 		k.now.Store(k.srv.clock())
@@ -361,9 +304,9 @@ func (r *packetReader) read() {
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-	case k.single && nobodyListens(err):
+	case k.single && datagram.NobodyListens(err):
 		k.abortAll(fmt.Errorf("session: read: %w", err))
-	case nobodyListens(err), errors.As(err, new(*transport.PacketError)): // of a datagram that was sent before
+	case datagram.NobodyListens(err), errors.As(err, new(*transport.PacketError)): // of a datagram that was sent before
 	case !errors.Is(err, net.ErrClosed) && temporary(err):
 		r.pause = min(max(2*r.pause, acceptPause), acceptPauseMax)
 		k.srv.pause("session: reading datagrams failed, will try again", err, r.pause, k.bell)
@@ -374,6 +317,14 @@ func (r *packetReader) read() {
 		k.mu.Unlock()
 		k.abortAll(err)
 	}
+}
+
+// pulls reports whether the messages of the one session are received: then nobody knows how long a turn takes.
+func (k *packetSocket) pulls() bool {
+	p := k.own
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	return p.s.pull != nil
 }
 
 // abortAll ends all sessions of the socket.

@@ -3,9 +3,51 @@ package session
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/datagram"
 )
+
+// What the outgoing side of the socket asks of a peer, and tells it.
+var _ datagram.Peer = (*packetPeer)(nil)
+
+// Address returns where datagrams go.
+func (p *packetPeer) Address() (at netip.AddrPort, other net.Addr) { return p.s.seat.peer, p.there }
+
+// Ended reports whether the session has.
+func (p *packetPeer) Ended() bool { return p.s.phase.Load() == phaseClosed }
+
+// Sent counts.
+func (p *packetPeer) Sent(n int) { p.s.srv.shard(p.s).bytesOut.Add(uint64(n)) }
+
+// Dropped counts a datagram that could not be sent.
+func (p *packetPeer) Dropped() {
+	p.s.mu.Lock()
+	p.s.droppedLocked(1)
+	p.s.mu.Unlock()
+}
+
+// Want is called by way of tryWrite, which holds the session's mutex.
+func (p *packetPeer) Want() (first bool) {
+	first = !p.wants
+	p.wants = true
+	return first
+}
+
+// Writable calls Writable, if it is owed.
+func (p *packetPeer) Writable() {
+	s := p.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.wants = false; s.phase.Load() != phaseOpen {
+		return
+	}
+	s.want = true
+	s.notifyLocked()
+}
 
 // write sends a frame, which may be what the codec has to say.
 func (p *packetPeer) write(frame []byte) error {
@@ -40,7 +82,7 @@ func (p *packetPeer) send(e Encoder, msg []byte) error {
 
 // sendFile sends head and a part of a file as one datagram.
 func (p *packetPeer) sendFile(head []byte, f *os.File, offset, size int64) error {
-	if size > packetMax6 {
+	if size > datagram.Max6 {
 		return fmt.Errorf("session: write file: %w: %d bytes in a datagram", ErrTooLarge, size)
 	}
 	frame := make([]byte, len(head)+int(size))
@@ -53,32 +95,31 @@ func (p *packetPeer) sendFile(head []byte, f *os.File, offset, size int64) error
 // last sends the last frame of a session, without waiting where that is possible.
 func (p *packetPeer) last(frame []byte) {
 	p.s.mu.Lock()
-	o := p.s.o
 	if p.tooLarge(frame) != nil {
 		p.s.droppedLocked(1)
 		p.s.mu.Unlock()
 		return
 	}
-	if !p.k.conn.gathers() {
-		_ = p.sendAndWaitLocked(frame, o)
+	if !p.k.conn.Gathers() {
+		_ = p.sendAndWaitLocked(frame)
 		return
 	}
-	gathered, full := p.k.out.gather(p, frame)
+	gathered, full := p.k.out.Gather(p, frame)
 	if !gathered {
-		if sent, _ := p.tryOne(frame); !sent {
+		if sent, _ := p.k.out.TrySend(p, frame); !sent {
 			p.s.droppedLocked(1)
 		}
 	}
 	p.s.mu.Unlock()
 	if full {
-		p.k.out.pour()
+		p.k.out.Pour()
 	}
 }
 
 func (p *packetPeer) tooLarge(frame []byte) error {
-	most := packetMax4
+	most := datagram.Max4
 	if at := p.s.seat.peer.Addr(); !at.Is4() {
-		most = packetMax6
+		most = datagram.Max6
 	}
 	if p.text == "" && len(frame) > most {
 		return fmt.Errorf("session: write: %w: %d bytes in a datagram", ErrTooLarge, len(frame))
@@ -88,22 +129,22 @@ func (p *packetPeer) tooLarge(frame []byte) error {
 
 // putLocked sends one datagram of an open session. It releases mu.
 func (p *packetPeer) putLocked(frame []byte) error {
-	s, o := p.s, &p.k.out
+	s, o := p.s, p.k.out
 	if err := p.tooLarge(frame); err != nil {
 		s.mu.Unlock()
 		return err
 	}
-	if !p.k.conn.gathers() {
-		return p.sendAndWaitLocked(frame, s.o)
+	if !p.k.conn.Gathers() {
+		return p.sendAndWaitLocked(frame)
 	}
-	if gathered, full := o.gather(p, frame); gathered {
+	if gathered, full := o.Gather(p, frame); gathered {
 		s.mu.Unlock()
 		if full {
-			o.pour()
+			o.Pour()
 		}
 		return nil
 	}
-	sent, err := p.tryOne(frame)
+	sent, err := o.TrySend(p, frame)
 	switch {
 	case sent:
 		s.mu.Unlock()
@@ -118,31 +159,10 @@ func (p *packetPeer) putLocked(frame []byte) error {
 	return p.waitLocked(frame)
 }
 
-// tryOne sends one datagram without waiting. Without an error it may not have been sent because there is no room.
-func (p *packetPeer) tryOne(frame []byte) (sent bool, err error) {
-	o := &p.k.out
-	if o.full() {
-		return false, nil
-	}
-	c := o.call(p, frame)
-	defer o.hangUp(c)
-	n, err := p.k.conn.try(c.one[:])
-	if n == 0 && p.k.single && nobodyListens(err) { // said of an earlier one; this one was not sent, and the session ends for it
-		return false, err
-	}
-	if n == 1 {
-		p.sent(len(frame))
-	}
-	return n == 1, err
-}
-
-// sent counts.
-func (p *packetPeer) sent(n int) { p.s.srv.shard(p.s).bytesOut.Add(uint64(n)) }
-
 // failedLocked says what an error of sending means. It releases mu.
 func (p *packetPeer) failedLocked(err error) error {
 	s := p.s
-	if p.k.single && nobodyListens(err) {
+	if p.k.single && datagram.NobodyListens(err) {
 		s.failLocked(ByError, fmt.Errorf("session: write: %w", err))
 		err = s.errLocked()
 	} else {
@@ -154,7 +174,7 @@ func (p *packetPeer) failedLocked(err error) error {
 
 // packetError is the system's error about one datagram.
 func packetError(err error) error {
-	if packetTooLarge(err) {
+	if datagram.TooLarge(err) {
 		return fmt.Errorf("session: write: %w: %w", ErrTooLarge, err)
 	}
 	return fmt.Errorf("session: write: %w", err)
@@ -163,16 +183,15 @@ func packetError(err error) error {
 // waitLocked waits until there is room. It is called with mu held, and releases it.
 func (p *packetPeer) waitLocked(frame []byte) error {
 	s, limit := p.s, p.s.o.WriteTimeout
-	h := &heldPacket{p: p, data: frame, by: s.srv.by(limit), result: make(chan error, 1)}
 	p.sending++
-	p.k.out.hold(h)
+	result := p.k.out.Wait(p, frame, limit)
 	lost := p.takeOverLocked()
 	s.mu.Unlock()
 	if lost {
 		s.wasTakenOver()
-		p.k.out.pour()
+		p.k.out.Pour()
 	}
-	return p.waited(<-h.result, limit)
+	return p.waited(<-result, limit)
 }
 
 // waited is the end of a wait for room, which was bounded by limit.
@@ -184,7 +203,7 @@ func (p *packetPeer) waited(err error, limit time.Duration) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrClosed):
+	case errors.Is(err, datagram.ErrEnded):
 		return s.errLocked()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		s.droppedLocked(1)
@@ -194,39 +213,17 @@ func (p *packetPeer) waited(err error, limit time.Duration) error {
 }
 
 // sendAndWaitLocked sends one datagram over a socket that has no way to try. It is called with mu held, and releases it.
-func (p *packetPeer) sendAndWaitLocked(frame []byte, o *settings) error {
-	s, conn := p.s, p.k.conn
+func (p *packetPeer) sendAndWaitLocked(frame []byte) error {
+	limit := p.s.o.WriteTimeout
 	p.sending++
-	s.mu.Unlock()
-	c := p.k.out.call(p, frame)
-	var err error
-	over := s.srv.clock() + int64(o.WriteTimeout)
-	var deadline time.Time
-	if o.WriteTimeout > 0 {
-		deadline = s.srv.start.Add(time.Duration(over))
-	}
-	for {
-		_ = conn.setWriteDeadline(deadline) // also none: another session's end may have let the last one pass
-		if s.phase.Load() == phaseClosed {
-			err = ErrClosed
-			break
-		}
-		err = conn.send(&c.one[0], p.there)
-		if !errors.Is(err, os.ErrDeadlineExceeded) || o.WriteTimeout > 0 && s.srv.clock() >= over {
-			break
-		}
-	}
-	p.k.out.hangUp(c)
-	if err == nil {
-		p.sent(len(frame))
-	}
-	return p.waited(err, o.WriteTimeout)
+	p.s.mu.Unlock()
+	return p.waited(p.k.out.SendAndWait(p, frame, limit), limit)
 }
 
 // tryWrite is TryWrite.
 func (p *packetPeer) tryWrite(frames [][]byte) (taken int, err error) {
 	s, k := p.s, p.k
-	k.out.pour() // so that the order is kept
+	k.out.Pour() // so that the order is kept
 	for taken < len(frames) {
 		s.mu.Lock()
 		if err := s.errLocked(); err != nil {
@@ -238,20 +235,20 @@ func (p *packetPeer) tryWrite(frames [][]byte) (taken int, err error) {
 			s.mu.Unlock()
 			return taken, err
 		}
-		if !k.conn.gathers() {
-			if err := p.sendAndWaitLocked(f, s.o); err != nil {
+		if !k.conn.Gathers() {
+			if err := p.sendAndWaitLocked(f); err != nil {
 				return taken, err
 			}
 			taken++
 			continue
 		}
-		sent, err := p.tryOne(f)
+		sent, err := k.out.TrySend(p, f)
 		switch {
 		case err != nil:
 			return taken, p.failedLocked(err)
 		case sent:
 			taken++
-		case k.out.want(p, f, taken+1 < len(frames)):
+		case k.out.Late(p, f, taken+1 < len(frames), s.o.WriteTimeout):
 			taken++
 		}
 		s.mu.Unlock()

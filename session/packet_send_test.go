@@ -53,7 +53,7 @@ func TestPacketPolicies(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 			}
-			await(t, func() bool { return !session.PacketsFull(f.srv) })
+			await(t, func() bool { return !f.v.Blocked() })
 			f.v.Give(1)
 			if err := f.s.Write([]byte("second\n")); err != nil {
 				t.Error(err)
@@ -72,7 +72,7 @@ func TestPacketWait(t *testing.T) {
 	errs := make(chan error, 10)
 	for i := range 3 {
 		go func() { errs <- f.s.Send(fmt.Append(nil, i)) }()
-		await(t, func() bool { return session.PacketsHeld(f.srv) == i+1 })
+		await(t, func() bool { return session.PacketsSending(f.srv) == i+1 })
 	}
 	f.v.Give(2)
 	for range 2 {
@@ -105,7 +105,7 @@ func TestPacketWaitInHandler(t *testing.T) {
 		}
 	}}, &session.Options{WriteTimeout: -1})
 	write(t, f.dial(t), "wait\n")
-	await(t, func() bool { return session.PacketsFull(f.srv) })
+	await(t, f.v.Blocked)
 	write(t, f.dial(t), "quick\n")
 	if err := receive(t, answered); !errors.Is(err, errOurs) {
 		t.Error("it was not the other session that answered")
@@ -190,7 +190,7 @@ func TestPacketGatheredWithoutRoom(t *testing.T) {
 			f.v.Give(1)
 			write(t, f.dial(t), "go\n")
 			if policy == session.Wait {
-				await(t, func() bool { return session.PacketsFull(f.srv) })
+				await(t, f.v.Blocked)
 				f.v.Give(1)
 				await(t, func() bool { got, _ := f.v.Got(); return slices.Equal(got, []string{"1", "2"}) })
 				return

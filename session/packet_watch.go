@@ -24,7 +24,7 @@ func (ps *packetSockets) busy() bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	for k := range ps.all {
-		if !k.single && k.turn.Load()%2 == 1 || k.out.holds() {
+		if !k.single && k.turn.Load()%2 == 1 || k.out.Holds() {
 			return true
 		}
 	}
@@ -33,7 +33,7 @@ func (ps *packetSockets) busy() bool {
 
 // look is the watch's for one socket.
 func (k *packetSocket) look() bool {
-	waits := k.out.look()
+	waits := k.out.Look()
 	if k.single { // there is nobody else to serve, and a turn may wait for who receives
 		return waits
 	}
