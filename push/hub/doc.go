@@ -16,8 +16,8 @@
 //
 // # Who waits for whom
 //
-// Lock order: session, then topic; partition and hub maps and the workers' queue are leaves of their own. A worker never waits: a
-// session whose lock is taken gets its dirty bit set, and whoever holds the lock looks at the bit before and after letting go (flush.go
+// Lock order: session, then topic; partition and hub maps and the workers' queue are leaves of their own. A worker never waits for a session: one
+// whose lock is taken gets its dirty bit set, and whoever holds the lock looks at the bit before and after letting go (flush.go
 // says why that loses no wake-up). The lock of a session is held while its reply to a subscribe command is handed over, so that pushes
 // follow the reply; everything else that happens under it is non-blocking. Because a client that does not read its replies keeps it for
 // long, only what its own gateway asks for waits for it: control messages, renewals and the end of the hub go round it. No topic lock is

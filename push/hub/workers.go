@@ -11,6 +11,9 @@ import (
 // serialSubscribers is up to how many subscriptions are served by the goroutine that appended, which costs no hand-over.
 const serialSubscribers = 64
 
+// large is the number of sessions left in a round, some dozens of milliseconds' work, from which on other topics do not wait for it.
+const large = 8192
+
 // workers serve topics, in rounds, and sessions that were left dirty. Each is in its queue at most once, which bounds these.
 type workers struct {
 	mu     sync.Mutex
@@ -94,10 +97,30 @@ func (w *workers) run() {
 	}
 }
 
-// dueLocked reports whether there is something that a worker can do. Rounds are made one after the other, and when the sessions of the one
-// before are all taken: of two that go over the same sessions side by side the newer would find nobody right behind its entries.
+// dueLocked reports whether there is something that a worker can do.
 func (w *workers) dueLocked() bool {
 	return len(w.left) > 0 || len(w.rounds) > 0 || len(w.dirty) > 0 && !w.making
+}
+
+// nextLocked takes the topics of a new round from those that are dirty, none when there is not to be one. Rounds are made one after the
+// other, when the sessions of the one before are all taken: so what comes meanwhile is gathered, and of two rounds over the same topics the
+// newer does not find subscribers that are not right behind its entries yet. But where what is left takes long, topics that no
+// round serves have one beside it, so that a channel with very many subscribers does not hold up the others.
+func (w *workers) nextLocked() []*topic {
+	if len(w.dirty) == 0 || w.making || slices.ContainsFunc(w.rounds, func(r *round) bool { return r.left() <= large }) {
+		return nil
+	}
+	taken, rest := w.spare[:0], w.dirty[:0]
+	for _, t := range w.dirty {
+		if len(w.rounds) == 0 || t.fanout.rounds == 0 {
+			taken = append(taken, t)
+		} else {
+			rest = append(rest, t)
+		}
+	}
+	clear(w.dirty[len(rest):])
+	w.dirty, w.spare = rest, taken[:0]
+	return taken
 }
 
 // turnLocked goes on with one session and serves a part of a round, as far as there are any.
@@ -110,18 +133,19 @@ func (w *workers) turnLocked(s *scratch) {
 		session.goOn()
 		w.mu.Lock()
 	}
-	switch {
-	case len(w.rounds) > 0:
-		w.joinLocked(w.rounds[0], s)
-	case len(w.dirty) > 0 && !w.making:
-		topics := w.dirty
-		w.dirty, w.spare, w.making = w.spare[:0], nil, true
+	if topics := w.nextLocked(); len(topics) > 0 {
+		w.spare, w.making = nil, true
 		r := w.makeLocked(topics)
 		clear(topics)
 		w.spare, w.making = topics[:0], false
 		if r.left() > stretch {
 			w.rounds = append(w.rounds, r) // others help
 		}
+		w.joinLocked(r, s)
+	} else if len(w.rounds) > 0 {
+		r := w.rounds[0]
+		copy(w.rounds, w.rounds[1:]) // in turn
+		w.rounds[len(w.rounds)-1] = r
 		w.joinLocked(r, s)
 	}
 }
@@ -166,13 +190,13 @@ func (w *workers) serveLocked(r *round, most int, s *scratch) {
 		for _, t := range r.topics {
 			t.fanout.rounds--
 		}
+		w.mu.Unlock() // nobody else knows of it any more
 		o, began, n := r.topics[0].part.hub.observer, r.began, int(r.delivered.Load())
 		r.end()
 		if o != nil && o.Passed != nil && n > 0 {
-			w.mu.Unlock()
 			o.Passed(time.Since(began), n)
-			w.mu.Lock()
 		}
+		w.mu.Lock()
 	}
 }
 
