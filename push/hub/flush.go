@@ -113,10 +113,11 @@ func (s *Session) writeLocked(out *batch) {
 	out.clear()
 }
 
-// blockLocked notes whether the carrier takes nothing.
+// blockLocked notes whether the carrier takes nothing. A retry that is refused again is no new stall.
 func (s *Session) blockLocked(isBlocked bool) {
+	s.blocked = isBlocked
 	switch {
-	case s.blocked == isBlocked:
+	case s.stalled == isBlocked:
 		return
 	case isBlocked:
 		s.hub.stats.blocked.Add(1)
@@ -124,7 +125,7 @@ func (s *Session) blockLocked(isBlocked bool) {
 	default:
 		s.hub.stats.blocked.Add(-1)
 	}
-	s.blocked = isBlocked
+	s.stalled = isBlocked
 }
 
 // flushLocked serves all subscriptions that have something to get, in turn, until the carrier takes no more. What they get leaves
@@ -136,7 +137,7 @@ func (s *Session) flushLocked() {
 	if s.blocked && !s.writable.Swap(false) {
 		return
 	}
-	s.blockLocked(false)
+	s.blocked = false // until it refuses again; if it does not, the write below says so
 	sc := scratches.Get().(*scratch)
 	defer sc.release()
 	for left := len(s.subs); left > 0 && !s.blocked && !s.closed; left-- {

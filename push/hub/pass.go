@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -61,6 +62,7 @@ func (p *pass) begin(t *topic, r *round) bool {
 	for _, e := range p.entries {
 		p.read = p.read || e.Op == push.Clear
 	}
+	r.items = slices.Grow(r.items, len(t.subs))
 	for _, sub := range t.subs {
 		r.items = append(r.items, item{sub: sub, pass: int32(len(r.passes) - 1), next: none}) //nolint:gosec // far fewer
 	}
@@ -152,6 +154,8 @@ func (p *pass) serve(sub *Subscription, out *batch) bool {
 		return true
 	case p.read || sub.life != p.life || sub.ends.Load() != nil:
 		return false
+	case sub.cursor.Offset() >= p.entries[len(p.entries)-1].Offset:
+		return true // it was quicker than the pass, and may be further by now
 	case sub.view == nil && sub.cursor.Offset() < p.entries[0].Offset:
 		return p.serveAll(sub, out)
 	}

@@ -21,8 +21,9 @@ const (
 	stretch = 16
 	// stint is how many sessions a worker serves before it looks at what else there is.
 	stint = 512
-	// keptItems bounds the memory of a round that is kept for another.
-	keptItems = 64 << 10
+	// keptItems and keptPasses bound the memory of a round that is kept for another: 16 MiB, and what a thousand channels need.
+	keptItems  = 1 << 20
+	keptPasses = 1 << 10
 )
 
 // none ends a list of items.
@@ -148,11 +149,11 @@ func (r *round) end() {
 	for _, p := range r.passes {
 		p.end()
 	}
-	clear(r.topics)
-	clear(r.items)
-	if cap(r.items) > keptItems {
+	if cap(r.items) > keptItems || cap(r.passes) > keptPasses {
 		return
 	}
+	clear(r.topics)
+	clear(r.items)
 	r.topics, r.passes, r.items, r.starts, r.lasts = r.topics[:0], r.passes[:0], r.items[:0], r.starts[:0], r.lasts[:0]
 	r.taken.Store(0)
 	r.delivered.Store(0)

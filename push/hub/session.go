@@ -28,6 +28,7 @@ type Session struct {
 	subs    []*Subscription
 	next    int // where the next flush begins, so that no subscription starves behind others
 	blocked bool
+	stalled bool // as it was counted: while a blocked session is tried again it is still stalled
 	closed  bool
 }
 

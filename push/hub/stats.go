@@ -90,7 +90,7 @@ type Stats struct {
 	Sessions int    // now
 	Blocked  int    // sessions whose carrier takes nothing now
 	Stalls   uint64 // how often carriers began to take nothing
-	Waiting  int    // passes and sessions that wait for a worker now
+	Waiting  int    // channels, rounds and sessions that wait for a worker now
 }
 
 // Stats returns the counters. They are not read at one instant. It takes a few short locks, none for each session or channel, so that it
