@@ -110,14 +110,27 @@ func answered(status int, body []byte) error {
 		} `json:"error"`
 	}
 	switch err := json.Unmarshal(body, &r); {
+	case status >= http.StatusInternalServerError && status != http.StatusServiceUnavailable: // before it published, or after
+		return fmt.Errorf("status %d %s", status, http.StatusText(status))
 	case err == nil && r.Error != nil:
-		return &refusal{fmt.Sprintf("%s (code %d)", r.Error.Message, r.Error.Code)}
+		return failure(r.Error.Code, fmt.Sprintf("%s (code %d)", r.Error.Message, r.Error.Code))
 	case status != http.StatusOK:
 		return &refusal{fmt.Sprintf("status %d %s", status, http.StatusText(status))}
 	case err != nil:
 		return &refusal{"the answer is not what a publish API says: is this the right URL?"}
 	}
 	return nil
+}
+
+// codeInternal is the code of an error with which a server does not say whether it has the publication (push/protocol).
+const codeInternal = 100
+
+// failure is an error that a server has answered with: a refusal, unless its code leaves open whether it has the publication.
+func failure(code int, why string) error {
+	if code == codeInternal {
+		return errors.New(why)
+	}
+	return &refusal{why}
 }
 
 func (o *apiOutlet) dial(ctx context.Context) error {
@@ -237,7 +250,7 @@ func (o *clientOutlet) message(ws *websocket.Conn, m websocket.Message) {
 		case r.IsPing():
 			_ = ws.Send(websocket.OpText, pong) // a connection that has ended is told elsewhere
 		case r.Error != nil:
-			o.answered(r.ID, &refusal{r.Error.Error()})
+			o.answered(r.ID, failure(int(r.Error.Code), r.Error.Error()))
 		case r.ID != 0:
 			o.answered(r.ID, nil)
 		}
