@@ -115,8 +115,8 @@ func (g *group) timeLocked(c *client, s *stamp) {
 	micros := (now - s.due) / 1000
 	from := g.measureFrom.Load()
 	measured := from != 0 && s.due >= from && s.due < g.measureTo.Load()
-	if c.stalls && g.stalling.Load() {
-		if measured {
+	if c.stalls { // before it does, too: it is not among those of whom something is expected
+		if measured && g.stalling.Load() {
 			record(t.stalled, micros)
 		}
 		return
@@ -128,9 +128,6 @@ func (g *group) timeLocked(c *client, s *stamp) {
 	}
 	if s.due < c.backAt {
 		t.caughtUp = now
-	}
-	if c.stalls {
-		return
 	}
 	have := g.tracks.at(s.k).note(micros)
 	if !g.plan.closed() {
