@@ -62,7 +62,7 @@ func TestLedger(t *testing.T) {
 					want.add(1, told[lane][n] || n > last[lane] && (ended || excused[lane]))
 				}
 			}
-			if got := l.missing(base+lane, &c, ended); got != want {
+			if got := l.missing(base+lane, &c, ended, 0); got != want {
 				t.Fatalf("missing of lane %d: %+v, want %+v", lane, got, want)
 			}
 		}
@@ -99,6 +99,35 @@ func TestLedgerOffsets(t *testing.T) {
 	}
 }
 
+// What the server has told of excuses what was due until then, and not what was due later and never came.
+func TestLedgerExcuseEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		course course
+		ended  bool
+		came   uint32 // after the excuse; 0: nothing
+		want   lostCount
+	}{
+		"the last was due before":           {course: course{From: 1, Last: 9, Sure: 9, Due: 100}, want: lostCount{Told: 5}},
+		"the last was due after":            {course: course{From: 1, Last: 9, Sure: 9, Due: 101}, want: lostCount{Lost: 1, Told: 4}},
+		"nothing more was to come":          {course: course{From: 1, Last: 9, Sure: 9, Due: 101}, ended: true, want: lostCount{Told: 5}},
+		"the last came":                     {course: course{From: 1, Last: 9, Sure: 9, Due: 101}, came: 9, want: lostCount{Told: 4}},
+		"one after is surely published":     {course: course{From: 1, Last: 9, Holes: []uint32{9}, Sure: 8, Due: 101}, want: lostCount{Lost: 1, Told: 3}},
+		"nobody knows whether there is one": {course: course{From: 1, Last: 6, Holes: []uint32{5, 6}, Sure: 4, Due: 101}},
+	} {
+		l := newLedger(1)
+		for seq := range uint32(4) {
+			l.note(0, 0, seq+1, 0)
+		}
+		l.excuse(0, 1)
+		if c.came > 0 {
+			l.note(0, 0, c.came, 0)
+		}
+		if got := l.missing(0, &c.course, c.ended, 100); got != c.want {
+			t.Errorf("%s: missing %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
 // A ledger that has no room for more gaps still counts what is missing.
 func TestLedgerFull(t *testing.T) {
 	l := newLedger(1)
@@ -107,7 +136,7 @@ func TestLedgerFull(t *testing.T) {
 		l.note(0, 0, seq, 0)
 	}
 	c := course{From: 1, Last: 10}
-	if n := l.missing(0, &c, false).Lost + l.lost.Lost; n != 7 {
+	if n := l.missing(0, &c, false, 0).Lost + l.lost.Lost; n != 7 {
 		t.Errorf("%d are missing", n)
 	}
 	if got := l.note(0, 0, 4, 0); got != duplicated {

@@ -135,6 +135,8 @@ type course struct {
 	From  uint32   // the first that counts; what is before was warming up
 	Last  uint32   // the last, 0 when there was none
 	Holes []uint32 // of which nobody knows whether they were published, in their order
+	Sure  uint32   // the last that was published for sure, 0 when there was none
+	Due   int64    // when that was due, by clock
 }
 
 // known returns how many between from and to were published for sure, both included.
@@ -147,13 +149,19 @@ func (c *course) known(from, to uint32) uint64 {
 	return uint64(to-from) + 1 - uint64(b-a) //nolint:gosec // holes are different
 }
 
-// missing counts what has not come of a stream. With ended the server has told that nothing more would come.
-func (l *ledger) missing(at int, c *course, ended bool) (n lostCount) {
+// missing counts what has not come of a stream. With ended the server has told that nothing more would come. What it has told of at a time
+// excuses nothing that was due after: of that at least the last one is lost when it has not come.
+func (l *ledger) missing(at int, c *course, ended bool, toldAt int64) (n lostCount) {
 	for _, g := range l.gaps[int32(at)] { //nolint:gosec // there are far fewer entries
 		n.add(c.known(g.from, min(g.to, c.Last)), g.told)
 	}
 	e := &l.entries[at]
-	n.add(c.known(e.last+1, c.Last), ended || e.told)
+	tail := c.known(e.last+1, c.Last)
+	if e.told && !ended && c.Sure > e.last && c.Due > toldAt {
+		n.Lost++
+		tail--
+	}
+	n.add(tail, ended || e.told)
 	return n
 }
 

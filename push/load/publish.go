@@ -182,6 +182,7 @@ func (p *publisher) put(ctx context.Context, w int, k uint32, due int64) bool {
 		p.reasons.note(cause(err))
 		return true
 	}
+	c.Sure, c.Due = seq, due
 	p.sent.Add(1)
 	if counts {
 		p.counted.Add(1)

@@ -88,8 +88,9 @@ func (g *group) hasAllOf(c *client, courses []course) bool {
 func (g *group) missingLocked(c *client, at int, courses []course) (n lostCount) {
 	lanes := g.plan.lanes
 	over := c.left[at] || c.state == ended && c.told
+	back := c.backAt + int64(graceTime) // a server without an answer to subscriptions may take a moment
 	for lane := range lanes {
-		m := c.tally.ledger.missing(c.entries+at*lanes+lane, &courses[int(c.channels[at])*lanes+lane], over)
+		m := c.tally.ledger.missing(c.entries+at*lanes+lane, &courses[int(c.channels[at])*lanes+lane], over, back)
 		n.Lost += m.Lost
 		n.Told += m.Told
 	}
@@ -149,7 +150,7 @@ func (g *group) account(s *share, c *client, courses []course) (warm uint64) {
 			of := &courses[int(channel)*lanes+lane]
 			s.Expected += of.known(of.From, of.Last)
 			early := course{Last: min(of.From-1, of.Last), Holes: of.Holes}
-			warm += c.tally.ledger.missing(c.entries+i*lanes+lane, &early, false).Lost
+			warm += c.tally.ledger.missing(c.entries+i*lanes+lane, &early, false, 0).Lost
 		}
 	}
 	return warm
