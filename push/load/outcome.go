@@ -127,6 +127,9 @@ func (r *run) worthKnowing(s *share) []string {
 	if s.Cut > 0 {
 		say("%d connections ended without our doing", s.Cut)
 	}
+	if s.Missing.Told > 0 {
+		say("the server said that it left out %d deliveries", s.Missing.Told)
+	}
 	if s.WarmLost > 0 {
 		say("%d of what was lost were publications of the warm-up, which are not among those expected", s.WarmLost)
 	}
