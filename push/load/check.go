@@ -122,7 +122,7 @@ func (s *Spec) checkAddresses() error {
 	case err != nil:
 		return errors.New("load: the URL of the server cannot be read: write ws://HOST:PORT/PATH")
 	case u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "":
-		return fmt.Errorf("load: %q is no URL to connect to: write ws://HOST:PORT/PATH, or wss, http or https", u.Redacted())
+		return fmt.Errorf("load: %q is no URL to connect to: write ws://HOST:PORT/PATH, or wss, http or https", s.public().URL)
 	case s.Publish != ByAPI || s.Shape == Idle:
 		return nil
 	}
@@ -131,7 +131,7 @@ func (s *Spec) checkAddresses() error {
 	case err != nil:
 		return errors.New("load: the URL to publish to cannot be read: write http://HOST:PORT/api/publish")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return fmt.Errorf("load: %q is no URL to publish to: write http://HOST:PORT/api/publish, or https", u.Redacted())
+		return fmt.Errorf("load: %q is no URL to publish to: write http://HOST:PORT/api/publish, or https", s.public().PublishURL)
 	}
 	return nil
 }
@@ -148,4 +148,15 @@ func (s *Spec) checkSize() error {
 		return fmt.Errorf("load: prefix %q has characters that channels of a load cannot have: use letters, digits, ':', '-' and '_'", s.Prefix)
 	}
 	return nil
+}
+
+// public returns the spec without what may be secret in its URLs: users, and what follows the path.
+func (s Spec) public() Spec {
+	for _, at := range []*string{&s.URL, &s.PublishURL} {
+		if u, err := url.Parse(*at); err == nil && *at != "" {
+			u.User, u.RawQuery, u.Fragment = nil, "", ""
+			*at = u.String()
+		}
+	}
+	return s
 }

@@ -343,3 +343,14 @@ func BenchmarkScan(b *testing.B) {
 		}
 	}
 }
+
+// What may be secret in addresses is in no result.
+func TestPublic(t *testing.T) {
+	s := Spec{URL: "ws://user:secret@host:1/path?token=secret#secret", PublishURL: "https://user:secret@host/api?key=secret"}
+	if got := s.public(); got.URL != "ws://host:1/path" || got.PublishURL != "https://host/api" {
+		t.Errorf("%q and %q", got.URL, got.PublishURL)
+	}
+	if got := (Spec{}).public(); got.URL != "" || got.PublishURL != "" {
+		t.Errorf("%+v", got)
+	}
+}

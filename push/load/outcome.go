@@ -11,7 +11,7 @@ import (
 // result puts together what the members of the crew and the publisher say.
 func (r *run) result() *Result {
 	p := r.publisher
-	out := &Result{Form: resultForm, Version: version(), Began: r.began, Spec: r.spec, Moments: r.watch.moments}
+	out := &Result{Form: resultForm, Version: version(), Began: r.began, Spec: r.spec.public(), Moments: r.watch.moments}
 	sum := r.total()
 	out.Connects = Connects{Clients: sum.Clients, Failed: sum.Failed, Cut: sum.Cut, Reasons: sum.Reasons}
 	joined := int64(0)

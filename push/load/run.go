@@ -134,7 +134,7 @@ func (r *run) connect() error {
 		}
 	}
 	if clients == 0 && r.interrupted == "" {
-		return fmt.Errorf("load: no client could connect to %s: %s", r.spec.URL, strings.Join(sortedKeys(why.all()), "; "))
+		return fmt.Errorf("load: no client could connect to %s: %s", r.spec.public().URL, strings.Join(sortedKeys(why.all()), "; "))
 	}
 	return err
 }

@@ -14,6 +14,7 @@ const (
 type Spec struct {
 	// URL is where clients connect: ws://HOST:PORT/PATH, wss too. With http and https it is the server's, and protocol centrifuge has a
 	// path of its own when there is none. Default ws://127.0.0.1:8000/connection/websocket.
+	// Users, queries and fragments of addresses are not part of results.
 	URL string `json:"url"`
 	// Protocol is what clients speak there: "centrifuge" (the Centrifuge client protocol in JSON; the default) or "plain" (WebSocket
 	// messages that are publications and nothing else: whoever connects is subscribed to everything).
