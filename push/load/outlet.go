@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/protocol"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/websocket"
@@ -122,12 +123,9 @@ func answered(status int, body []byte) error {
 	return nil
 }
 
-// codeInternal is the code of an error with which a server does not say whether it has the publication (push/protocol).
-const codeInternal = 100
-
 // failure is an error that a server has answered with: a refusal, unless its code leaves open whether it has the publication.
 func failure(code int, why string) error {
-	if code == codeInternal {
+	if code == int(push.ErrInternal.Code) {
 		return errors.New(why)
 	}
 	return &refusal{why}
