@@ -209,11 +209,7 @@ static void open_one(struct conn *c) {
 
 // upgraded looks at what arrived of the response to an upgrade.
 static void upgraded(struct conn *c, size_t n) {
-	if (n > MAX_RESPONSE - 1 - c->got) errno = EMSGSIZE, die("response");
-	memcpy(c->response + c->got, in, n);
-	c->got += n;
-	c->response[c->got] = 0;
-	const char *end = response_end(c->response);
+	const char *end = add_response(c->response, &c->got, in, n);
 	if (end == NULL) return;
 	if (*end != 0) errno = EPROTO, die("a wrong response");
 	free(c->response);

@@ -51,6 +51,16 @@ static inline const char *response_end(const char *text) {
 	return end + 4;
 }
 
+// add_response appends n bytes to what is here of a response, which has room for MAX_RESPONSE, and returns where the response ends, or NULL
+// if it is not whole.
+static inline const char *add_response(char *response, uint32_t *got, const void *in, size_t n) {
+	if (n > MAX_RESPONSE - 1 - *got) errno = EMSGSIZE, die("response");
+	memcpy(response + *got, in, n);
+	*got += n;
+	response[*got] = 0;
+	return response_end(response);
+}
+
 // wait_ns waits for up to count events, at most so many nanoseconds.
 static inline int wait_ns(int epoll_fd, struct epoll_event *events, int count, uint64_t ns) {
 	struct timespec timeout = {.tv_sec = ns / 1000000000u, .tv_nsec = ns % 1000000000u};

@@ -251,11 +251,7 @@ static void greet(struct conn *c) {
 
 // upgraded looks at what arrived of the response to an upgrade.
 static void upgraded(struct conn *c, size_t n) {
-	if (n > MAX_RESPONSE - 1 - c->got) errno = EMSGSIZE, die("response");
-	memcpy(c->response + c->got, in, n);
-	c->got += n;
-	c->response[c->got] = 0;
-	const char *end = response_end(c->response);
+	const char *end = add_response(c->response, &c->got, in, n);
 	if (end == NULL) return;
 	char *response = c->response;
 	c->response = NULL;
