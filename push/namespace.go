@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// MaxPriority is the highest priority of a namespace; 0 is the lowest.
+const MaxPriority = 9
+
 // Mode says what a channel keeps.
 type Mode uint8
 
