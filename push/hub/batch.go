@@ -19,6 +19,7 @@ type part struct {
 	end channel.Cursor // when all of them are taken
 
 	isLate   bool             // it was read from the log
+	isMore   bool             // where there is more than that
 	progress channel.Progress // then that of the log; otherwise the ordinal is that of the last entry
 }
 
@@ -40,9 +41,9 @@ func (b *batch) end(sub *Subscription, end channel.Cursor, ordinal uint64) {
 	b.parts = append(b.parts, part{sub: sub, to: len(b.frames), end: end, progress: channel.Progress{Ordinal: ordinal}})
 }
 
-// endLate ends the part of a subscription that was read from its log.
-func (b *batch) endLate(sub *Subscription, end channel.Cursor, p channel.Progress) {
-	b.parts = append(b.parts, part{sub: sub, to: len(b.frames), end: end, isLate: true, progress: p})
+// endLate ends the part of a subscription that was read from its log, in which there may be more.
+func (b *batch) endLate(sub *Subscription, end channel.Cursor, p channel.Progress, isMore bool) {
+	b.parts = append(b.parts, part{sub: sub, to: len(b.frames), end: end, isLate: true, isMore: isMore, progress: p})
 }
 
 // commit moves the cursors as far as frames were taken, counts the publications in these, and returns the first part of which nothing
@@ -60,6 +61,9 @@ func (b *batch) commit(taken int) (untouched int) {
 			untouched = min(untouched, i)
 		}
 		b.counts.count(p, b.frames[from:max(from, min(p.to, taken))], taken >= p.to)
+		if paced := p.sub.session.paced; paced != nil {
+			paced.settle(p, len(b.frames[from:p.to]), b.frames[min(max(from, taken), p.to):p.to])
+		}
 		from = p.to
 	}
 	return untouched

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-push/sluice/push"
 )
@@ -22,13 +23,16 @@ func (t Target) fits(info *push.ClientInfo) bool {
 
 // command is a control message to the nodes.
 type command struct {
-	Op      string   `json:"op"` // disconnect or unsubscribe
+	Op      string   `json:"op"` // disconnect, unsubscribe or pace
 	User    string   `json:"user,omitempty"`
 	Client  string   `json:"client,omitempty"`
 	Channel string   `json:"channel,omitempty"`
 	Except  []string `json:"except,omitempty"`
 	Code    uint32   `json:"code"`
 	Reason  string   `json:"reason"`
+
+	Interval  *time.Duration `json:"interval,omitempty"` // in nanoseconds
+	Bandwidth *int64         `json:"bandwidth,omitempty"`
 }
 
 // Disconnect ends connections on all nodes, except the clients named. It returns when the nodes have been told, not when they have
@@ -76,6 +80,8 @@ func (h *Hub) control(payload []byte) {
 		}
 	case "unsubscribe":
 		h.endAll(target, c.Channel, push.Unsubscribe{Code: c.Code, Reason: c.Reason})
+	case "pace":
+		h.paceAll(target, order{c.Channel, Bounds{c.Interval, c.Bandwidth}})
 	default:
 		h.options.Logger.Warn("a control message is not known", "op", c.Op)
 	}

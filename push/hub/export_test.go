@@ -62,3 +62,17 @@ func (h *Hub) Acknowledged(name string, at push.Position) {
 		n.partition(name).acknowledged(at)
 	}
 }
+
+// Orders returns for how many sessions there are orders.
+func (h *Hub) Orders() int {
+	h.orders.mu.Lock()
+	defer h.orders.mu.Unlock()
+	return len(h.orders.open)
+}
+
+// Waiting returns how many subscriptions wait for a turn.
+func (s *Session) Waiting() int {
+	s.mu.Lock()
+	defer s.unlock()
+	return s.paced.pacer.Len()
+}

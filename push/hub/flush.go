@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"math"
 	"slices"
 
 	"github.com/sluice-push/sluice/push"
@@ -90,11 +91,20 @@ func (s *Session) serve(r *round, first int32, out *batch) {
 		s.dirty.Store(true)
 	default:
 		for i := first; i != none; i = r.items[i].next {
-			if it := &r.items[i]; !r.passes[it.pass].serve(it.sub, out) {
+			it := &r.items[i]
+			if s.paced != nil && s.paced.isHeld(it.sub, len(r.passes[it.pass].entries)) {
+				continue
+			}
+			before := out.bytes
+			if !r.passes[it.pass].serve(it.sub, out) {
 				s.dirty.Store(true)
+			}
+			if s.paced != nil {
+				s.paced.spend(it.sub, out.bytes-before)
 			}
 		}
 		s.writeLocked(out)
+		s.armLocked()
 	}
 	s.unlock()
 }
@@ -131,6 +141,9 @@ func (s *Session) blockLocked(isBlocked bool) {
 // flushLocked serves all subscriptions that have something to get, in turn, until the carrier takes no more. What they get leaves
 // together.
 func (s *Session) flushLocked() {
+	if s.ordered.Load() {
+		s.obeyLocked()
+	}
 	if s.closed {
 		return
 	}
@@ -146,39 +159,46 @@ func (s *Session) flushLocked() {
 		}
 		sub := s.subs[s.next]
 		s.next++
-		s.serveLocked(sub, sc)
+		if s.paced != nil && s.paced.isInTurn(sub) {
+			continue
+		}
+		s.serveLocked(sub, math.MaxInt, sc)
 		if sc.batch.bytes >= flushBytes {
 			s.writeLocked(&sc.batch)
 		}
 	}
+	if s.paced != nil {
+		s.turnsLocked(sc)
+	}
 	if !s.blocked {
 		s.writeLocked(&sc.batch)
 	}
+	s.armLocked()
 	sc.batch.counts.settle(s.hub.observer)
 }
 
-// serveLocked adds to the batch what one subscription is to get next, from its log.
-func (s *Session) serveLocked(sub *Subscription, sc *scratch) {
+// isBehind reports whether there is something that the subscription has not got.
+func (sub *Subscription) isBehind() bool {
+	t := sub.topic
+	return t.newest.Load() > sub.cursor.Offset() || sub.cursor.Sweeping() || t.life.Load() != sub.life
+}
+
+// serveLocked adds to the batch what one subscription is to get next, from its log: about so many bytes at most.
+func (s *Session) serveLocked(sub *Subscription, room int, sc *scratch) {
 	why := push.UnsubscribeInsufficientState
 	if u := sub.ended(); u != nil {
 		why = *u
-	} else {
-		t := sub.topic
-		if t.newest.Load() <= sub.cursor.Offset() && !sub.cursor.Sweeping() && t.life.Load() == sub.life {
-			return
-		}
-		if s.readLocked(sub, sc) {
-			return
-		}
+	} else if !sub.isBehind() || s.readLocked(sub, room, sc) {
+		return
 	}
 	if s.writeLocked(&sc.batch); !s.blocked { // otherwise this comes up once more
 		s.endLocked(sub, why)
 	}
 }
 
-// readLocked adds to the batch what a subscription is to get next. It reports false when the client cannot be told all it has to know,
-// so that its subscription ends.
-func (s *Session) readLocked(sub *Subscription, sc *scratch) bool {
+// readLocked adds to the batch what a subscription is to get next, about so many bytes at most. It reports false when the client cannot be
+// told all it has to know, so that its subscription ends.
+func (s *Session) readLocked(sub *Subscription, room int, sc *scratch) bool {
 	t := sub.topic
 	t.mu.Lock()
 	if t.loading != nil {
@@ -189,7 +209,7 @@ func (s *Session) readLocked(sub *Subscription, sc *scratch) bool {
 		sub.cursor, sub.life, sub.tally = t.log.Rebase(sub.cursor), life, 0
 	}
 	epoch := sub.view.Epoch(t.log.Epoch())
-	budget := channel.Budget{Entries: turnEntries, Bytes: turnBytes}
+	budget := channel.Budget{Entries: turnEntries, Bytes: min(turnBytes, room)}
 	deliveries, end, status := t.log.Read(sub.cursor, sub.view, budget, sc.deliveries[:0])
 	progress := t.log.Progress()
 	t.mu.Unlock()
@@ -209,7 +229,7 @@ func (s *Session) readLocked(sub *Subscription, sc *scratch) bool {
 		sc.batch.add(frameOf(s.encoder, sub.address(), epoch, deliveries[:n]), deliveries[n-1].Next)
 		deliveries = deliveries[n:]
 	}
-	sc.batch.endLate(sub, end, progress)
+	sc.batch.endLate(sub, end, progress, status == channel.More)
 	if status == channel.More {
 		s.dirty.Store(true)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/timingwheel"
 )
 
 // Namespace is what a hub has to know of a namespace.
@@ -23,6 +24,12 @@ type Namespace struct {
 	// Presence keeps a lease for every subscription, so that it can be asked who is in a channel. Without it Presence answers
 	// push.ErrNotAvailable.
 	Presence bool
+	// Interval is the shortest time between two services of a subscription that asks for none; 0: there is none.
+	Interval time.Duration
+	// MinInterval is the shortest that a subscription may ask for.
+	MinInterval time.Duration
+	// Priority says whose turn it is where a client cannot be sent everything, from 0, the lowest, to 9: see package pace.
+	Priority int
 }
 
 // Options are a hub's settings; the zero value is usable.
@@ -45,6 +52,10 @@ type Options struct {
 	// no bound. Over it channels that nobody uses are given up, then the streams to which nothing was published for longest forget
 	// their entries; rows of tables in use never. It is looked at once a second.
 	LogBytes int64
+	// Bandwidth is how many bytes a second a client is sent at most; 0: no bound.
+	Bandwidth int64
+	// Clock tells the time for intervals and bandwidth; nil: the system's.
+	Clock timingwheel.Clock
 	// Observer is told how long things take; the zero Observer of nothing.
 	Observer Observer
 	// Logger gets what happens to the hub as a whole; nil discards.
@@ -74,6 +85,9 @@ func (o *Options) withDefaults() Options {
 	if out.LogBytes == 0 {
 		out.LogBytes = 1 << 30
 	}
+	if out.Clock == nil {
+		out.Clock = systemClock{}
+	}
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -90,6 +104,8 @@ type Hub struct {
 	namespaces map[string]*namespace
 	loading    chan struct{} // a token for each load under way
 	workers    *workers
+	alarms     *alarms
+	orders     orders
 	ctx        context.Context // ends with Close; bounds what the hub does on its own account
 	cancel     context.CancelFunc
 	observer   *Observer      // nil when nothing is observed
@@ -139,6 +155,7 @@ func New(ctx context.Context, b broker.Broker, namespaces []Namespace, o *Option
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.workers = newWorkers(h.options.Workers)
+	h.alarms = newAlarms(h.options.Clock, h.workers)
 	probe := Namespace{Namespace: broker.Namespace{Name: probeNamespace, Mode: push.Value, Partitions: 1}}
 	for _, ns := range append([]Namespace{probe}, namespaces...) {
 		if err := h.open(ctx, ns); err != nil {
@@ -242,6 +259,7 @@ func (h *Hub) release() {
 		}
 	}
 	h.running.Wait()
+	h.alarms.close()
 	h.workers.close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/hub"
@@ -45,7 +46,19 @@ func (c *lawClient) connect() {
 			}
 		}
 	}
-	conn.connect(c.w.hubs[c.rng.IntN(len(c.w.hubs))], client(fmt.Sprintf("%s.%d", c.name, c.count)))
+	o := client(fmt.Sprintf("%s.%d", c.name, c.count))
+	o.Bandwidth = c.bandwidth()
+	conn.connect(c.w.hubs[c.rng.IntN(len(c.w.hubs))], o)
+}
+
+// bandwidth returns what the client asks for, often no bound.
+func (c *lawClient) bandwidth() int64 {
+	return int64(c.rng.IntN(3)) * (2_000 + int64(c.rng.IntN(50_000)))
+}
+
+// interval returns what the client asks for, often none.
+func (c *lawClient) interval() time.Duration {
+	return time.Duration(c.rng.IntN(2)) * time.Duration(c.rng.IntN(20_000)) * time.Microsecond
 }
 
 // cut ends the connection.
@@ -68,7 +81,7 @@ func (c *lawClient) subscribe(f *feed) {
 		return
 	}
 	s := c.conn.session.Load()
-	err := s.Subscribe(c.w.ctx, hub.SubscribeRequest{Channel: f.name, Since: since}, func(a hub.Subscribed) error {
+	err := s.Subscribe(c.w.ctx, hub.SubscribeRequest{Channel: f.name, Since: since, Interval: c.interval()}, func(a hub.Subscribed) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		f.answered(a)
@@ -95,7 +108,7 @@ func (c *lawClient) live(done <-chan struct{}) {
 			c.connect()
 		}
 		f := c.feeds[c.rng.IntN(len(c.feeds))]
-		switch n := c.rng.IntN(20); {
+		switch n := c.rng.IntN(22); {
 		case n < 10:
 			c.subscribe(f)
 		case n < 11:
@@ -108,6 +121,10 @@ func (c *lawClient) live(done <-chan struct{}) {
 			c.conn.open(dribble(rand.New(rand.NewPCG(c.rng.Uint64(), 0))))
 		case n < 18:
 			c.cut()
+		case n < 19:
+			c.conn.session.Load().SetBandwidth(c.bandwidth())
+		case n < 20:
+			_, _ = c.conn.session.Load().SetInterval(f.name, c.interval()) // an error if it is not subscribed
 		default:
 			c.w.pause(c.rng)
 		}
@@ -120,6 +137,7 @@ func (c *lawClient) calm() {
 		c.connect()
 	}
 	c.conn.open(open)
+	c.conn.session.Load().SetBandwidth(0)
 	for _, f := range c.feeds {
 		epoch := c.w.epochOf(f.name)
 		why := errors.New("it was not looked at")

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
@@ -23,6 +24,7 @@ type Session struct {
 	dirty    atomic.Bool // somebody found the lock taken: look again before leaving
 	writable atomic.Bool // the carrier said that it can take more
 	queued   atomic.Bool // waits for a worker
+	ordered  atomic.Bool // there are orders for it
 
 	mu      sync.Mutex // guards what follows; whoever lets go of it does so with unlock
 	subs    []*Subscription
@@ -30,6 +32,7 @@ type Session struct {
 	blocked bool
 	stalled bool // as it was counted: while a blocked session is tried again it is still stalled
 	closed  bool
+	paced   *paced // nil while all is served as soon as there is something
 }
 
 // Subscription is one session's cursor into one channel. What changes is guarded by the session's lock, apart from the atomics. There
@@ -80,12 +83,15 @@ type SessionOptions struct {
 	Info push.ClientInfo
 	// OneWay says that the client cannot subscribe by itself: instead of one subscription its whole connection is ended.
 	OneWay bool
+	// Bandwidth is how many bytes a second the client wants to be sent at most, see [Session.SetBandwidth]; 0: as many as the hub allows.
+	Bandwidth int64
 }
 
 // Connect makes a session. The caller closes it when the connection ends. Errors are *push.Error: bad request when the client's
 // identity is in use on this node, internal after Close.
 func (h *Hub) Connect(c Carrier, e Encoder, o SessionOptions) (*Session, error) {
 	s := &Session{hub: h, info: o.Info, carrier: c, encoder: e, oneWay: o.OneWay}
+	s.boundLocked(h.bandwidth(o.Bandwidth)) // nobody else knows of it yet
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -114,6 +120,9 @@ type SubscribeRequest struct {
 	ChanInfo []byte
 	// Numbered says that the client accepts frames of publications that have the channel's number instead of its name.
 	Numbered bool
+	// Interval is the shortest time between two services of the subscription: what is published meanwhile is conflated in tables and
+	// values, and comes together in streams. 0 is what the namespace has for who does not ask, less than 0 as often as it allows.
+	Interval time.Duration
 	// Budget bounds what the answer carries; the rest follows as pushes. Zero: 512 entries, 32 KiB. Less than one entry: nothing.
 	Budget channel.Budget
 }
@@ -127,6 +136,8 @@ type Subscribed struct {
 	Number uint32
 	// Deliveries are what it gets with the answer: rows of the table, or what it missed. Only Put and Gone occur.
 	Deliveries []channel.Delivery
+	// Interval is what holds for the subscription.
+	Interval time.Duration
 	// Recovered says that it has missed nothing, or is getting all it missed, in Deliveries or right after them. It is false for a
 	// fresh start.
 	Recovered bool
@@ -257,6 +268,7 @@ func (s *Session) subscribeLocked(
 	s.subs = append(s.subs, sub)
 	at.Offset = end.Offset()
 	told := Subscribed{Position: at, Number: sub.address().Number, Deliveries: deliveries, Recovered: outcome != channel.Fresh}
+	told.Interval = s.paceLocked(sub, t.part.namespace.interval(r.Interval), deliveries)
 	if err := answer(told); err != nil {
 		s.dropLocked(sub)
 		return err
@@ -316,6 +328,9 @@ func (s *Session) removeLocked(sub *Subscription) {
 func (s *Session) dropLocked(sub *Subscription) {
 	i := slices.Index(s.subs, sub)
 	s.subs = slices.Delete(s.subs, i, i+1)
+	if s.paced != nil {
+		s.paced.remove(sub)
+	}
 	if s.next > i {
 		s.next--
 	}
@@ -348,8 +363,12 @@ func (s *Session) close(ctx context.Context) {
 	for _, sub := range subs {
 		s.removeLocked(sub)
 	}
-	s.mu.Unlock() // not unlock: there is nothing left to be flushed
 	h := s.hub
+	if s.paced != nil {
+		h.alarms.cancel(s.paced)
+	}
+	s.mu.Unlock() // not unlock: there is nothing left to be flushed
+	_ = h.orders.take(s)
 	h.mu.Lock()
 	delete(h.sessions, s.info.Client)
 	h.mu.Unlock()

@@ -1,0 +1,288 @@
+package hub_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/hub"
+	"github.com/sluice-push/sluice/timingwheel"
+)
+
+// tick is more than the alarms' tick.
+const tick = 5 * time.Millisecond
+
+// pacedHub returns a hub whose time stands still.
+func pacedHub(t *testing.T, o hub.Options, change func(*hub.Namespace)) (*hub.Hub, *timingwheel.FakeClock) {
+	clock := timingwheel.NewFakeClock(time.Now())
+	ns := spaces(push.History{Size: 1000})
+	for i := range ns {
+		if change != nil {
+			change(&ns[i])
+		}
+	}
+	o.Clock = clock
+	return newHub(t, newBroker(t), ns, &o), clock
+}
+
+// data returns what a carrier has got of each publication.
+func (c *carrier) data() []string { return contents(nil, c.taken()) }
+
+// has waits until a carrier has got exactly this. An alarm that is set when its time has just passed goes off when the clock is advanced
+// next, by nothing if need be.
+func has(t *testing.T, clock *timingwheel.FakeClock, c *carrier, want ...string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("it has %v", want), func() bool {
+		clock.Advance(0)
+		return len(c.data()) >= len(want)
+	})
+	if got := c.data(); !slices.Equal(got, want) {
+		t.Fatalf("the client got %v, not %v", got, want)
+	}
+}
+
+// isAt waits until the newest that a carrier has got is this.
+func isAt(t *testing.T, c *carrier, want string) {
+	t.Helper()
+	eventually(t, "it has "+want, func() bool {
+		got := c.data()
+		return len(got) > 0 && got[len(got)-1] == want
+	})
+}
+
+// A subscription with an interval is served once in it, with what is newest then; others of the channel at once.
+func TestInterval(t *testing.T) {
+	h, clock := pacedHub(t, hub.Options{}, nil)
+	slow, quick := newCarrier(t, open, false), newCarrier(t, open, false)
+	s := slow.connect(h, client("slow"))
+	if told := subscribe(t, s, hub.SubscribeRequest{Channel: "value:x", Interval: time.Second}); told.Interval != time.Second {
+		t.Errorf("the interval is %v", told.Interval)
+	}
+	subscribe(t, quick.connect(h, client("quick")), hub.SubscribeRequest{Channel: "value:x"})
+	publishN(t, h, "value:x", 1, 5)
+	isAt(t, quick, "5")
+	has(t, clock, slow)
+	clock.Advance(time.Second - tick)
+	publishN(t, h, "value:x", 6, 1)
+	isAt(t, quick, "6")
+	has(t, clock, slow)
+	clock.Advance(2 * tick)
+	has(t, clock, slow, "6")
+	publishN(t, h, "value:x", 7, 2)
+	isAt(t, quick, "8")
+	has(t, clock, slow, "6")
+	clock.Advance(2 * time.Second)
+	has(t, clock, slow, "6", "8")
+	clock.Advance(time.Second)
+	publishN(t, h, "value:x", 9, 1) // longer than its interval after the last: at once
+	has(t, clock, slow, "6", "8", "9")
+}
+
+// In a stream nothing is left out: what comes within an interval comes together.
+func TestIntervalStream(t *testing.T) {
+	h, clock := pacedHub(t, hub.Options{}, nil)
+	c, other := newCarrier(t, open, false), newCarrier(t, open, false)
+	subscribe(t, c.connect(h, client("c")), hub.SubscribeRequest{Channel: "stream:x", Interval: time.Second})
+	subscribe(t, other.connect(h, client("other")), hub.SubscribeRequest{Channel: "stream:x"})
+	publishN(t, h, "stream:x", 1, 20)
+	eventually(t, "the other has all", func() bool { return len(other.data()) == 20 })
+	has(t, clock, c)
+	clock.Advance(time.Second + tick)
+	has(t, clock, c, numbers(1, 20)...)
+	if n := c.calls(); n > 2 {
+		t.Errorf("20 publications came in %d writes", n)
+	}
+}
+
+// What a client asks for is limited by its namespace, and can be changed while it is subscribed.
+func TestSetInterval(t *testing.T) {
+	h, clock := pacedHub(t, hub.Options{}, func(n *hub.Namespace) {
+		n.Interval, n.MinInterval = 200*time.Millisecond, 50*time.Millisecond
+	})
+	c := newCarrier(t, open, false)
+	s := c.connect(h, client("c"))
+	for i, tt := range []struct{ asked, want time.Duration }{
+		{0, 200 * time.Millisecond}, {-1, 50 * time.Millisecond}, {time.Millisecond, 50 * time.Millisecond}, {time.Minute, time.Minute},
+	} {
+		name := fmt.Sprintf("value:%d", i)
+		if told := subscribe(t, s, hub.SubscribeRequest{Channel: name, Interval: tt.asked}); told.Interval != tt.want {
+			t.Errorf("asked for %v: %v, not %v", tt.asked, told.Interval, tt.want)
+		}
+		if got, err := s.SetInterval(name, tt.asked); err != nil || got != tt.want {
+			t.Errorf("asked for %v later: %v, %v, not %v", tt.asked, got, err, tt.want)
+		}
+	}
+	if _, err := s.SetInterval("value:none", 0); err == nil {
+		t.Error("no error for a channel that it is not subscribed to")
+	}
+	publishN(t, h, "value:3", 1, 3)
+	settle(t, h, "value:3")
+	clock.Advance(100 * time.Millisecond)
+	has(t, clock, c)
+	if _, err := s.SetInterval("value:3", -1); err != nil {
+		t.Fatal(err)
+	}
+	has(t, clock, c, "3")
+}
+
+// A client gets as many bytes as its bandwidth allows in the time, whatever is published, and at last everything.
+func TestBandwidth(t *testing.T) {
+	const bandwidth, each = 1000, 40
+	h, clock := pacedHub(t, hub.Options{Bandwidth: bandwidth}, nil)
+	c, other := newCarrier(t, open, false), newCarrier(t, open, false)
+	c.encoder, other.encoder = text{}, text{}
+	s := c.connect(h, client("c"))
+	subscribe(t, s, hub.SubscribeRequest{Channel: "stream:x"})
+	o := other.connect(h, client("other"))
+	if got := o.SetBandwidth(1 << 40); got != bandwidth {
+		t.Fatalf("the bandwidth is %d, more than the hub allows", got)
+	}
+	want := []string{}
+	for i := range 100 {
+		want = append(want, fmt.Sprintf("%0*d", each, i))
+		publish(t, h, "stream:x", push.Publication{Data: []byte(want[i])})
+	}
+	settle(t, h, "stream:x")
+	size := len(fmt.Sprintf("put stream:x %d %d %q %s", 10, 10, "", want[0]))
+	for i := range 20 {
+		most := bandwidth*(i+1)/10/size + 3 // a tenth of a second's more, the last one, and those that are a digit shorter
+		if n := len(c.data()); n > most {
+			t.Fatalf("after %d ms it has %d publications of %d bytes", i*100, n, size)
+		}
+		clock.Advance(100 * time.Millisecond)
+	}
+	eventually(t, "it has everything", func() bool {
+		clock.Advance(100 * time.Millisecond)
+		return len(c.data()) == len(want)
+	})
+	if got := c.data(); !slices.Equal(got, want) {
+		t.Error("it did not get them in order")
+	}
+}
+
+// When the bound is lifted what waits comes at once; and a table comes as it is then.
+func TestSetBandwidth(t *testing.T) {
+	h, clock := pacedHub(t, hub.Options{}, nil)
+	c := newCarrier(t, open, false)
+	o := client("c")
+	o.Bandwidth = 1
+	s := c.connect(h, o)
+	subscribe(t, s, hub.SubscribeRequest{Channel: "table:x"})
+	publish(t, h, "table:x", push.Publication{Key: "a", Data: []byte("0")})
+	has(t, clock, c, "0") // into debt by one
+	for i := range 10 {
+		publish(t, h, "table:x", push.Publication{Key: fmt.Sprint("k", i%2), Data: fmt.Append(nil, i)})
+	}
+	settle(t, h, "table:x")
+	has(t, clock, c, "0")
+	if got := s.SetBandwidth(0); got != 0 {
+		t.Errorf("the bandwidth is %d", got)
+	}
+	has(t, clock, c, "0", "8", "9")
+}
+
+// Where the bandwidth does not suffice the higher priority goes first.
+func TestPriority(t *testing.T) {
+	h, clock := pacedHub(t, hub.Options{}, func(n *hub.Namespace) {
+		if n.Mode == push.Value {
+			n.Priority = 9
+		}
+	})
+	c := newCarrier(t, open, false)
+	o := client("c")
+	o.Bandwidth = 100
+	s := c.connect(h, o)
+	for _, name := range []string{"table:x", "value:x"} {
+		subscribe(t, s, hub.SubscribeRequest{Channel: name})
+	}
+	publishN(t, h, "table:x", 1, 1)
+	has(t, clock, c, "1") // 20 bytes: it is in debt for a fifth of a second
+	publishN(t, h, "table:x", 2, 1)
+	eventually(t, "it waits", func() bool { return s.Waiting() == 1 })
+	publishN(t, h, "value:x", 3, 1)
+	eventually(t, "both wait", func() bool { return s.Waiting() == 2 })
+	clock.Advance(time.Second / 5)
+	has(t, clock, c, "1", "3")
+	clock.Advance(time.Second / 5)
+	has(t, clock, c, "1", "3", "2")
+}
+
+// A stalled client with an interval gets what is newest when it reads again, and a session that ends leaves no alarm.
+func TestIntervalStalled(t *testing.T) {
+	h, clock := pacedHub(t, hub.Options{}, nil)
+	c := newCarrier(t, shut, false)
+	s := c.connect(h, client("c"))
+	subscribe(t, s, hub.SubscribeRequest{Channel: "value:x", Interval: time.Second})
+	publishN(t, h, "value:x", 1, 3)
+	eventually(t, "it refuses", func() bool {
+		clock.Advance(time.Second / 10)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.refused
+	})
+	publishN(t, h, "value:x", 4, 3)
+	settle(t, h, "value:x")
+	clock.Advance(5 * time.Second)
+	c.open(open)
+	has(t, clock, c, "6")
+	publishN(t, h, "value:x", 7, 1)
+	settle(t, h, "value:x")
+	s.Close()
+	clock.Advance(5 * time.Second)
+	has(t, clock, c, "6")
+}
+
+// What the server says holds on all nodes, for whom it is meant, also while somebody else holds the session's lock.
+func TestPace(t *testing.T) {
+	c := newCrowd(t)
+	d, bandwidth := time.Hour, int64(500)
+	must(t, c.hubs[0].Pace(testContext(t), hub.Target{User: "a"}, "stream:x", hub.Bounds{Interval: &d, Bandwidth: &bandwidth}))
+	for name, k := range c.carriers {
+		want := int64(0)
+		if name[0] == 'a' {
+			want = bandwidth
+		}
+		s := k.session.Load()
+		eventually(t, fmt.Sprintf("%s has its bandwidth", name), func() bool { return s.Bandwidth() == want })
+	}
+	unbounded := int64(0)
+	must(t, c.hubs[1].Pace(testContext(t), hub.Target{User: "a"}, "", hub.Bounds{Bandwidth: &unbounded}))
+	publishN(t, c.hubs[0], "stream:x", 1, 1)
+	for _, name := range []string{"b1", "x1"} {
+		k := c.carriers[name]
+		eventually(t, name+" has it", func() bool { return len(k.data()) == 1 })
+	}
+	for _, name := range []string{"a1", "a2"} { // they were served when they subscribed to it
+		if got := c.carriers[name].data(); len(got) > 1 {
+			t.Errorf("%s got %v within its interval", name, got)
+		}
+	}
+	if err := c.hubs[0].Pace(testContext(t), hub.Target{User: "a"}, "", hub.Bounds{Interval: &d}); err == nil {
+		t.Error("no error for an interval without a channel")
+	}
+	if err := c.hubs[0].Pace(testContext(t), hub.Target{}, "", hub.Bounds{Bandwidth: &unbounded}); err == nil {
+		t.Error("no error for nobody")
+	}
+}
+
+// An order for a session that has ended is not kept.
+func TestPaceEnded(t *testing.T) {
+	h := newHub(t, newBroker(t), spaces(push.History{Size: 10}), nil)
+	bandwidth := int64(500)
+	for i := range 100 {
+		o := client(fmt.Sprint(i))
+		s := newCarrier(t, open, false).connect(h, o)
+		done := make(chan error, 1)
+		go func() {
+			done <- h.Pace(testContext(t), hub.Target{User: o.Info.User}, "", hub.Bounds{Bandwidth: &bandwidth})
+		}()
+		s.Close()
+		must(t, <-done)
+	}
+	must(t, h.Close())
+	if n := h.Orders(); n != 0 {
+		t.Errorf("%d orders are left", n)
+	}
+}
