@@ -70,6 +70,7 @@ readme: deps ## Run every code block of README.md, the guides and the examples' 
 	go run ./internal/readme -timeout 10m docs/library.md
 	go run ./internal/readme -timeout 10m docs/websocket.md
 	go run ./internal/readme -timeout 10m docs/bench.md
+	go run ./internal/readme -timeout 10m docs/rates.md
 	go run ./internal/readme -timeout 10m examples/README.md
 
 .PHONY: proof-replay
@@ -114,6 +115,10 @@ interop: ## Run package websocket against browsers' and other languages' WebSock
 .PHONY: bench-workerpool
 bench-workerpool: ## Measure what a task costs on each executor, and when it starts, beside goroutines and channels
 	@go test -run '^$$' -bench . -count $(COUNT) -timeout 30m ./workerpool
+
+.PHONY: bench-rate
+bench-rate: ## Measure what subscriptions with a shortest interval cost, idle and while they conflate
+	@go test -run '^$$' -bench 'Rate|Pacer' -benchmem -count $(COUNT) -timeout 30m ./push/hub ./push/pace
 
 .PHONY: bench
 bench: ## Run benchmarks: BENCH, COUNT and PKG choose them

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"time"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/api"
@@ -27,7 +28,10 @@ func newAccess(cfg *config.Config, insecure bool) *access {
 			Namespace: broker.Namespace{
 				Name: ns.Name, Mode: ns.Mode, History: ns.History.Push(), Partitions: 1, Durable: ns.Durable.With(cfg.Broker.Kind),
 			},
-			Presence: insecure || len(ns.Allow.Presence) > 0,
+			Presence:    insecure || len(ns.Allow.Presence) > 0,
+			Interval:    time.Duration(ns.Interval),
+			MinInterval: time.Duration(ns.MinInterval),
+			Priority:    ns.Priority,
 		})
 	}
 	return a

@@ -80,6 +80,7 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		Version:                 version(),
 		Linger:                  lingerOf(cfg),
 		SubscriptionsPerSession: orOff(cfg.Limits.SubscriptionsPerSession),
+		Bandwidth:               int64(cfg.Limits.Bandwidth),
 		Observer:                n.metrics.HubObserver(),
 		Logger:                  o.log,
 	})

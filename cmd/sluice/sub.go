@@ -25,6 +25,54 @@ type subCmd struct {
 	Count    int      `short:"n" help:"End after so many publications."`
 	Token    string   `env:"SLUICE_TOKEN" help:"Who you are, where the node asks for that."`
 	Quiet    bool     `short:"q" help:"Print the data alone, and nothing about the connection."`
+
+	Interval  time.Duration `help:"Be served at most once in this time by each channel: of tables and values what is newest then."`
+	Bandwidth int64         `placeholder:"BYTES" help:"Be sent at most so many bytes a second."`
+}
+
+// Validate implements kong.Validatable.
+func (c *subCmd) Validate() error {
+	switch {
+	case c.Interval < 0:
+		return fmt.Errorf("--interval %v is less than nothing", c.Interval)
+	case c.Interval%time.Millisecond != 0:
+		return fmt.Errorf("--interval %v is not a whole number of milliseconds", c.Interval)
+	case c.Bandwidth < 0:
+		return fmt.Errorf("--bandwidth %d is less than nothing", c.Bandwidth)
+	}
+	return nil
+}
+
+// request returns what the node is asked for.
+func (c *subCmd) request() ([]byte, error) {
+	type wish struct {
+		Interval  int64 `json:"interval,omitempty"`
+		Bandwidth int64 `json:"bandwidth,omitempty"`
+	}
+	type data struct {
+		Sluice wish `json:"sluice"`
+	}
+	type options struct {
+		Data *data `json:"data,omitempty"`
+	}
+	var each options
+	if c.Interval > 0 {
+		each.Data = &data{wish{Interval: c.Interval.Milliseconds()}}
+	}
+	subs := map[string]options{}
+	for _, name := range c.Channels {
+		subs[name] = each
+	}
+	out := struct {
+		Token string             `json:"token"`
+		Name  string             `json:"name"`
+		Data  *data              `json:"data,omitempty"`
+		Subs  map[string]options `json:"subs"`
+	}{Token: c.Token, Name: "sluice", Subs: subs}
+	if c.Bandwidth > 0 {
+		out.Data = &data{wish{Bandwidth: c.Bandwidth}}
+	}
+	return json.Marshal(out)
 }
 
 // errEnough ends a subscription that has printed as much as was asked for.
@@ -77,11 +125,7 @@ func (s *subscriber) note(format string, args ...any) {
 
 // stream connects once and prints until the stream ends.
 func (s *subscriber) stream(ctx context.Context) error {
-	subs := map[string]struct{}{}
-	for _, name := range s.cmd.Channels {
-		subs[name] = struct{}{}
-	}
-	connect, err := json.Marshal(map[string]any{"token": s.cmd.Token, "name": "sluice", "subs": subs})
+	connect, err := s.cmd.request()
 	if err != nil {
 		return err
 	}

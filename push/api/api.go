@@ -26,7 +26,7 @@ type Scope string
 const (
 	ScopePublish Scope = "publish" // publish, broadcast
 	ScopeRead    Scope = "read"    // history, presence, presence_stats, channels, info
-	ScopeControl Scope = "control" // disconnect, unsubscribe
+	ScopeControl Scope = "control" // disconnect, unsubscribe, pace
 )
 
 // Options are the API's settings. Zero means the default, negative means off, unless a field says otherwise.
@@ -103,6 +103,7 @@ func New(h *hub.Hub, o *Options) *Handler {
 		"info":           {ScopeRead, typed(a.info)},
 		"disconnect":     {ScopeControl, typed(a.disconnect)},
 		"unsubscribe":    {ScopeControl, typed(a.unsubscribe)},
+		"pace":           {ScopeControl, typed(a.pace)},
 	}
 	known := append(push.ErrorCodes(), 0)
 	a.outcomes[UnknownMethod] = count.Of(known...)
@@ -156,7 +157,7 @@ func (a *Handler) serve(w http.ResponseWriter, r *http.Request, name string) (co
 	switch {
 	case !ok:
 		return a.refuse(w, http.StatusNotFound, push.ErrMethodNotFound.WithMessage("no method %q: there are publish, broadcast, history, presence, "+
-			"presence_stats, channels, info, disconnect and unsubscribe", name))
+			"presence_stats, channels, info, disconnect, unsubscribe and pace", name))
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		return a.refuse(w, http.StatusMethodNotAllowed, push.ErrBadRequest.WithMessage("use POST"))

@@ -89,3 +89,34 @@ func TestUnsubscribe(t *testing.T) {
 		}
 	}
 }
+
+func TestPace(t *testing.T) {
+	p := newPlace(t, nil)
+	ann, bob := p.connect("ann", "1", "a"), p.connect("bob", "2", "a")
+	for _, body := range []string{`{"user":"ann","bandwidth":1000}`, `{"client":"1","channel":"a","interval":100,"bandwidth":2000}`} {
+		if got := p.call("pace", body); got != `{"result":{}}` {
+			t.Fatalf("%s: got %s", body, got)
+		}
+	}
+	p.call("disconnect", `{"user":"bob","code":3999}`) // control messages come in order
+	receive(t, "disconnect", bob.disconnects)
+	if got := ann.Bandwidth(); got != 2000 {
+		t.Errorf("the client has %d bytes a second", got)
+	}
+	if got := bob.Bandwidth(); got != 0 {
+		t.Errorf("another client has %d bytes a second", got)
+	}
+	for body, want := range map[string]string{
+		``:                                   `user or client is missing`,
+		`{"bandwidth":5}`:                    `user or client is missing`,
+		`{"user":"ann"}`:                     `interval (milliseconds) or bandwidth (bytes a second) is missing`,
+		`{"user":"ann","interval":5}`:        `an interval is of a subscription: the channel is missing`,
+		`{"user":"ann","interval":-1}`:       `interval is -1 milliseconds, it has to be from 0 to 86400000`,
+		`{"user":"ann","interval":86400001}`: `interval is 86400001 milliseconds, it has to be from 0 to 86400000`,
+		`{"user":"ann","bandwidth":-7}`:      `bandwidth is -7, it has to be 0 or more bytes a second`,
+	} {
+		if got := p.call("pace", body); got != `{"error":{"code":107,"message":"`+want+`"}}` {
+			t.Errorf("%s: got %s", body, got)
+		}
+	}
+}

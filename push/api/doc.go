@@ -2,7 +2,7 @@
 //
 // Every method is POST /api/METHOD with a JSON body and answers {"result": …} or {"error": {"code": …, "message": …}}, with the method
 // names and shapes that Centrifugo published (https://centrifugal.dev/docs/server/server_api), so that its client libraries work
-// unchanged. Additions of ours to publish and broadcast: key and removed, for tables.
+// unchanged. Additions of ours: key and removed of publish and broadcast, for tables, and pace.
 //
 //	publish         {channel, data, key, removed, tags, idempotency_key}        → {offset, epoch}
 //	broadcast       {channels, …as publish}                                     → {responses: [{result} or {error}, …]}
@@ -13,6 +13,7 @@
 //	info            {}                                                          → {nodes: […]}
 //	disconnect      {user, client, code, reason, whitelist}                     → {}
 //	unsubscribe     {channel, user, client}                                     → {}
+//	pace            {user, client, channel, interval, bandwidth}                → {}
 //
 // The status is 200 whenever the request was understood, also for an error; 400 for a body that is not what the method takes, 401
 // without a known key, 403 with a key that lacks the scope, 404 for an unknown method, 405 for anything but POST, 413 for a body that

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
@@ -286,3 +287,37 @@ func (a *Handler) unsubscribe(ctx context.Context, r *unsubscribeRequest) (any, 
 	}
 	return struct{}{}, a.hub.Unsubscribe(ctx, hub.Target{User: r.User, Client: r.Client}, r.Channel, push.UnsubscribeServer)
 }
+
+type paceRequest struct {
+	User      string `json:"user"`
+	Client    string `json:"client"`
+	Channel   string `json:"channel"`
+	Interval  *int64 `json:"interval"`  // milliseconds; 0: as often as the namespace allows
+	Bandwidth *int64 `json:"bandwidth"` // bytes a second; 0: as many as the node allows
+}
+
+func (a *Handler) pace(ctx context.Context, r *paceRequest) (any, error) {
+	var b hub.Bounds
+	switch {
+	case r.User == "" && r.Client == "":
+		return nil, push.ErrBadRequest.WithMessage("user or client is missing")
+	case r.Interval == nil && r.Bandwidth == nil:
+		return nil, push.ErrBadRequest.WithMessage("interval (milliseconds) or bandwidth (bytes a second) is missing")
+	case r.Interval != nil && (*r.Interval < 0 || *r.Interval > maxInterval):
+		return nil, push.ErrBadRequest.WithMessage("interval is %d milliseconds, it has to be from 0 to %d", *r.Interval, maxInterval)
+	case r.Bandwidth != nil && *r.Bandwidth < 0:
+		return nil, push.ErrBadRequest.WithMessage("bandwidth is %d, it has to be 0 or more bytes a second", *r.Bandwidth)
+	}
+	if r.Interval != nil {
+		d := time.Duration(*r.Interval) * time.Millisecond
+		if d == 0 {
+			d = -1
+		}
+		b.Interval = &d
+	}
+	b.Bandwidth = r.Bandwidth
+	return struct{}{}, a.hub.Pace(ctx, hub.Target{User: r.User, Client: r.Client}, r.Channel, b)
+}
+
+// maxInterval is the longest interval, a day in milliseconds.
+const maxInterval = 24 * 60 * 60 * 1000

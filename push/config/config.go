@@ -109,7 +109,7 @@ type Scope string
 const (
 	ScopePublish Scope = "publish" // publish, broadcast
 	ScopeRead    Scope = "read"    // history, presence, presence_stats, channels, info
-	ScopeControl Scope = "control" // disconnect, unsubscribe
+	ScopeControl Scope = "control" // disconnect, unsubscribe, pace
 )
 
 // Limits bound what clients may use.
@@ -126,6 +126,8 @@ type Limits struct {
 	SessionsPerAddress int `yaml:"sessions_per_address"`
 	// SubscriptionsPerSession is the most channels one client may be subscribed to; 0 is no limit.
 	SubscriptionsPerSession int `yaml:"subscriptions_per_session"`
+	// Bandwidth is how many bytes of publications a second one client is sent, at most 4 GiB; 0 is no limit.
+	Bandwidth Bytes `yaml:"bandwidth"`
 }
 
 // Ping is how the server finds out that a client is gone: it pings, the client has to answer.
@@ -147,6 +149,12 @@ type Namespace struct {
 	History History `yaml:"history"`
 	// Durable says whether publications survive the process. The memory broker cannot do that.
 	Durable Durability `yaml:"durable"`
+	// Interval is the shortest time between two services of a subscription that does not ask for one; 0 is none. At most a day.
+	Interval Duration `yaml:"interval"`
+	// MinInterval is the shortest that a subscription may ask for, at most a day.
+	MinInterval Duration `yaml:"min_interval"`
+	// Priority says whose turn it is where a client cannot be sent everything at once, from 0, the lowest, to 9.
+	Priority int `yaml:"priority"`
 	// Allow says who may do what.
 	Allow Allow `yaml:"allow"`
 }

@@ -167,6 +167,7 @@ func (l Limits) check(r *report) {
 	checkRange(r, "limits.sessions", l.Sessions, 0, maxInt)
 	checkRange(r, "limits.sessions_per_address", l.SessionsPerAddress, 0, maxInt)
 	checkRange(r, "limits.subscriptions_per_session", l.SubscriptionsPerSession, 0, maxInt)
+	checkRange(r, "limits.bandwidth", l.Bandwidth, 0, 4<<30)
 }
 
 func (p Ping) check(r *report) {
@@ -204,6 +205,9 @@ func (c *Config) checkNamespaces(r *report) {
 			r.invalid(key+".durable", "the memory broker keeps nothing beyond the process (leave durable out, or say false)")
 		}
 		n.History.check(r, key+".history", n.Mode)
+		checkRange(r, key+".interval", n.Interval, 0, Duration(24*time.Hour))
+		checkRange(r, key+".min_interval", n.MinInterval, 0, Duration(24*time.Hour))
+		checkRange(r, key+".priority", n.Priority, 0, push.MaxPriority)
 		n.Allow.check(r, key+".allow")
 	}
 }

@@ -62,7 +62,9 @@ func (c *client) execute(cmd *protocol.Command) error {
 		return c.reply(&protocol.Reply{ID: cmd.ID, Kind: protocol.KindUnsubscribe})
 	case protocol.KindSend:
 		return push.DisconnectNotAvailable // nobody here takes messages, and an answer has no number
-	case protocol.KindRPC, protocol.KindRefresh, protocol.KindSubRefresh:
+	case protocol.KindRPC:
+		return c.rpc(cmd.ID, &cmd.RPC)
+	case protocol.KindRefresh, protocol.KindSubRefresh:
 		return push.ErrNotAvailable
 	}
 	ctx, cancel := context.WithTimeout(c.gateway.ctx, c.gateway.options.CommandTimeout) // these wait for others
@@ -94,13 +96,19 @@ func (c *client) connect(ctx context.Context, cmd *protocol.Command) error {
 	if err != nil {
 		return err
 	}
-	h, err := g.hub.Connect(c, jsonFrames{}, hub.SessionOptions{Info: info})
+	wish, err := parseWish("connect.data", cmd.Connect.Data)
+	if err != nil {
+		return err
+	}
+	h, err := g.hub.Connect(c, jsonFrames{}, hub.SessionOptions{Info: info, Bandwidth: wish.bandwidth()})
 	if err != nil {
 		return push.DisconnectShutdown
 	}
 	c.request = nil
 	c.hub.Store(h)
-	return c.reply(&protocol.Reply{ID: cmd.ID, Kind: protocol.KindConnect, Connect: g.connected(info, true)})
+	told := g.connected(info, true)
+	told.Data = wish.connected(h.Bandwidth())
+	return c.reply(&protocol.Reply{ID: cmd.ID, Kind: protocol.KindConnect, Connect: told})
 }
 
 // identify says who a client is.
@@ -153,7 +161,13 @@ func subscribe(ctx context.Context, h *hub.Session, r *protocol.SubscribeRequest
 	case r.Filter != nil:
 		return push.ErrNotAvailable.WithMessage("filters are not available")
 	}
-	ask := hub.SubscribeRequest{Channel: r.Channel, Budget: b, Numbered: r.Flag&protocol.SubscribeFlagCompaction != 0}
+	wish, err := parseWish("subscribe.data", r.Data)
+	if err != nil {
+		return err
+	}
+	ask := hub.SubscribeRequest{
+		Channel: r.Channel, Budget: b, Numbered: r.Flag&protocol.SubscribeFlagCompaction != 0, Interval: wish.interval(),
+	}
 	if r.Recover {
 		ask.Since = &push.Position{Epoch: r.Position.Epoch, Offset: r.Position.Offset}
 	}
@@ -161,7 +175,9 @@ func subscribe(ctx context.Context, h *hub.Session, r *protocol.SubscribeRequest
 		if r.Recover && !s.Recovered && r.Flag&protocol.SubscribeFlagRejectUnrecovered != 0 {
 			return push.ErrUnrecoverablePosition
 		}
-		return answer(subscribeResult(r, &s), s.Position)
+		result := subscribeResult(r, &s)
+		result.Data = wish.subscribed(s.Interval)
+		return answer(result, s.Position)
 	})
 }
 

@@ -145,13 +145,18 @@ func (s *stream) run(ctx context.Context, connect *protocol.ConnectRequest) {
 		s.reject(err)
 		return
 	}
-	h, err := g.hub.Connect(s, jsonEvents{}, hub.SessionOptions{Info: info, OneWay: true})
+	wish, err := parseWish("connect.data", connect.Data)
+	if err != nil {
+		s.reject(err)
+		return
+	}
+	h, err := g.hub.Connect(s, jsonEvents{}, hub.SessionOptions{Info: info, OneWay: true, Bandwidth: wish.bandwidth()})
 	if err != nil {
 		s.reject(err)
 		return
 	}
 	defer h.Close()
-	hello, err := s.subscribe(limited, h, connect)
+	hello, err := s.subscribe(limited, h, connect, wish)
 	if err != nil {
 		s.reject(err)
 		return
@@ -194,8 +199,9 @@ func (s *stream) reject(err error) {
 }
 
 // subscribe begins the subscriptions that the client asks for and returns the connect push that tells it of them.
-func (s *stream) subscribe(ctx context.Context, h *hub.Session, connect *protocol.ConnectRequest) ([]byte, error) {
+func (s *stream) subscribe(ctx context.Context, h *hub.Session, connect *protocol.ConnectRequest, w wish) ([]byte, error) {
 	result := s.gateway.connected(h.Info(), false)
+	result.Data = w.connected(h.Bandwidth())
 	result.Subs = map[string]protocol.SubscribeResult{}
 	// All answers are one event, which has to get through as a whole: together they carry no more than one would alone.
 	room := channel.Budget{Entries: 512, Bytes: 32 << 10}

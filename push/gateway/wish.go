@@ -1,0 +1,127 @@
+package gateway
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/protocol"
+)
+
+// wish is how a client asks to be served, in the member sluice of the data of connect and subscribe, and in the call sluice.pace.
+// What holds is answered in the same place. SDKs show both to the application and do not look into them.
+//
+//	connect    {"sluice": {"bandwidth": BYTES A SECOND}}
+//	subscribe  {"sluice": {"interval": MILLISECONDS}}
+//	rpc        sluice.pace  {"bandwidth": …} or {"channel": NAME, "interval": …}
+type wish struct {
+	Channel   string `json:"channel,omitempty"`
+	Interval  *int64 `json:"interval,omitempty"`  // 0: as often as the namespace allows
+	Bandwidth *int64 `json:"bandwidth,omitempty"` // 0: as many as the node allows
+}
+
+// paceMethod is the name of the call.
+const paceMethod = "sluice.pace"
+
+// maxWish is the longest interval, a day in milliseconds.
+const maxWish = 24 * 60 * 60 * 1000
+
+// parseWish reads what a client asks for in a member of a command. Data that says nothing about it is the application's.
+func parseWish(member string, data []byte) (wish, error) {
+	var in struct {
+		Sluice *json.RawMessage `json:"sluice"`
+	}
+	if len(data) == 0 || data[0] != '{' || json.Unmarshal(data, &in) != nil || in.Sluice == nil {
+		return wish{}, nil
+	}
+	return decodeWish(member+".sluice", *in.Sluice)
+}
+
+func decodeWish(member string, data []byte) (w wish, err error) {
+	if err := json.Unmarshal(data, &w); err != nil {
+		return w, push.ErrBadRequest.WithMessage("%s: %v", member, err)
+	}
+	switch {
+	case w.Interval != nil && (*w.Interval < 0 || *w.Interval > maxWish):
+		return w, push.ErrBadRequest.WithMessage("%s.interval is %d milliseconds, it has to be from 0 to %d", member, *w.Interval, maxWish)
+	case w.Bandwidth != nil && *w.Bandwidth < 0:
+		return w, push.ErrBadRequest.WithMessage("%s.bandwidth is %d, it has to be 0 or more bytes a second", member, *w.Bandwidth)
+	}
+	return w, nil
+}
+
+// interval returns what the hub is asked for.
+func (w wish) interval() time.Duration {
+	switch {
+	case w.Interval == nil:
+		return 0
+	case *w.Interval == 0:
+		return -1
+	default:
+		return time.Duration(*w.Interval) * time.Millisecond
+	}
+}
+
+// bandwidth returns what the hub is asked for.
+func (w wish) bandwidth() int64 {
+	if w.Bandwidth == nil {
+		return 0
+	}
+	return *w.Bandwidth
+}
+
+// connected returns the data of the answer to connect: what holds, if it was asked for or anything does.
+func (w wish) connected(bandwidth int64) []byte {
+	if w.Bandwidth == nil && bandwidth == 0 {
+		return nil
+	}
+	return wish{Bandwidth: &bandwidth}.wrap()
+}
+
+// subscribed returns the data of the answer to subscribe, likewise.
+func (w wish) subscribed(interval time.Duration) []byte {
+	if w.Interval == nil && interval == 0 {
+		return nil
+	}
+	ms := interval.Milliseconds()
+	return wish{Interval: &ms}.wrap()
+}
+
+func (w wish) wrap() []byte {
+	data, _ := json.Marshal(struct { // cannot fail: numbers
+		Sluice wish `json:"sluice"`
+	}{w})
+	return data
+}
+
+// rpc carries out a call. There is one, which changes how the client is served.
+func (c *client) rpc(id uint32, r *protocol.RPCRequest) error {
+	if r.Method != paceMethod {
+		return push.ErrNotAvailable
+	}
+	w, err := decodeWish("rpc.data", r.Data)
+	if err != nil {
+		return err
+	}
+	h, out := c.hub.Load(), wish{Channel: w.Channel}
+	switch {
+	case w.Interval == nil && w.Bandwidth == nil:
+		return push.ErrBadRequest.WithMessage("rpc.data says neither interval (milliseconds) nor bandwidth (bytes a second)")
+	case w.Interval != nil && w.Channel == "":
+		return push.ErrBadRequest.WithMessage("rpc.data.channel is missing: an interval is of a subscription")
+	}
+	if w.Interval != nil {
+		holds, err := h.SetInterval(w.Channel, w.interval())
+		if err != nil {
+			return err
+		}
+		ms := holds.Milliseconds()
+		out.Interval = &ms
+	}
+	if w.Bandwidth != nil {
+		holds := h.SetBandwidth(*w.Bandwidth)
+		out.Bandwidth = &holds
+	}
+	data, _ := json.Marshal(out) // cannot fail: a string and numbers
+	return c.reply(&protocol.Reply{ID: id, Kind: protocol.KindRPC, RPC: protocol.RPCResult{Data: data}})
+}
