@@ -35,13 +35,14 @@ type benchRunCmd struct {
 }
 
 type benchServer struct {
-	URL        string `default:"http://127.0.0.1:8000" env:"SLUICE_URL" help:"A node's public address, http or https; or where clients connect, ws://HOST:PORT/PATH or wss."`
-	Protocol   string `default:"centrifuge" enum:"centrifuge,plain" help:"What clients speak: centrifuge (JSON), or plain: each message is a publication, and who connects gets all."`
-	Publish    string `default:"api" enum:"api,client" help:"How publications get in: through the HTTP api, or from a client."`
-	PublishURL string `name:"publish-url" placeholder:"URL" help:"The API's method publish, when it is not /api/publish of the same host."`
-	APIKey     string `name:"api-key" env:"SLUICE_API_KEY" help:"Key of the HTTP API; better in the variable than on the command line."`
-	Token      string `env:"SLUICE_TOKEN" help:"Who the clients are, where the server asks for that."`
-	ServerPID  []int  `name:"server-pid" placeholder:"PID" help:"Processes whose CPU and memory are measured; when the server is on this host, whoever listens at the URL by default."`
+	URL        string   `default:"http://127.0.0.1:8000" env:"SLUICE_URL" help:"A node's public address, http or https; or where clients connect, ws://HOST:PORT/PATH or wss."`
+	Nodes      []string `name:"node" placeholder:"URL" help:"Another node of the same cluster, with an address like --url; may be repeated. Connections go to all of them in turn."`
+	Protocol   string   `default:"centrifuge" enum:"centrifuge,plain" help:"What clients speak: centrifuge (JSON), or plain: each message is a publication, and who connects gets all."`
+	Publish    string   `default:"api" enum:"api,client" help:"How publications get in: through the HTTP api, or from a client."`
+	PublishURL string   `name:"publish-url" placeholder:"URL" help:"The API's method publish, when it is not /api/publish of the same host."`
+	APIKey     string   `name:"api-key" env:"SLUICE_API_KEY" help:"Key of the HTTP API; better in the variable than on the command line."`
+	Token      string   `env:"SLUICE_TOKEN" help:"Who the clients are, where the server asks for that."`
+	ServerPID  []int    `name:"server-pid" placeholder:"PID" help:"Processes whose CPU and memory are measured; when the server is on this host, whoever listens at the URL by default."`
 }
 
 type benchClients struct {
@@ -116,7 +117,7 @@ func (c *benchRunCmd) Validate() error {
 // spec is what the flags ask for.
 func (c *benchRunCmd) spec() load.Spec {
 	return load.Spec{
-		URL: c.URL, Protocol: c.Protocol, Publish: c.Publish, PublishURL: c.PublishURL, Key: c.APIKey, Token: c.Token,
+		URL: c.URL, Nodes: c.Nodes, Protocol: c.Protocol, Publish: c.Publish, PublishURL: c.PublishURL, Key: c.APIKey, Token: c.Token,
 		Shape: c.Shape, Clients: c.Clients, Channels: c.Channels, Each: c.Each, Zipf: c.Zipf, Prefix: c.Prefix,
 		Rate: float64(c.Rate), Window: c.Window, Bytes: c.Bytes, Seed: c.Seed,
 		Stalled: c.Stalled, StallBuffer: c.StallBuffer, Connect: c.Connect,
@@ -142,22 +143,28 @@ func (c *benchRunCmd) Run(env *environment) error {
 }
 
 func (c *benchRunCmd) run(ctx context.Context, env *environment) error {
-	address, err := dialAddress(c.URL)
-	if err != nil {
-		return err
-	}
-	if err := answers(ctx, c.URL, address); err != nil {
-		return err
-	}
 	b := &benchRun{env: env, spec: c.spec()}
+	pids := c.ServerPID
+	for _, node := range append([]string{c.URL}, c.Nodes...) {
+		address, err := dialAddress(node)
+		if err != nil {
+			return err
+		}
+		if err := answers(ctx, node, address); err != nil {
+			return err
+		}
+		if len(c.ServerPID) > 0 {
+			continue
+		}
+		found, err := report.Listeners(ctx, address)
+		b.unmeasured = errors.Join(b.unmeasured, err)
+		pids = append(pids, found...)
+	}
 	if c.JSON != "" {
+		var err error
 		if b.file, err = report.Create(c.JSON); err != nil {
 			return err
 		}
-	}
-	pids := c.ServerPID
-	if len(pids) == 0 {
-		pids, b.unmeasured = report.Listeners(ctx, address)
 	}
 	b.watch = report.NewSampler(pids...)
 	b.show(c.Plain)

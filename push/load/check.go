@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -37,7 +38,21 @@ func (s Spec) withDefaults() Spec {
 	if u, err := url.Parse(s.URL); err == nil && u.Host != "" {
 		s.URL, s.PublishURL = s.addresses(u)
 	}
+	s.Nodes = slices.Clone(s.Nodes)
+	for i, node := range s.Nodes {
+		if u, err := url.Parse(node); err == nil && u.Host != "" {
+			s.Nodes[i], _ = s.addresses(u)
+		}
+	}
 	return s
+}
+
+// address returns where connection n goes to.
+func (s *Spec) address(n int) string {
+	if n %= len(s.Nodes) + 1; n > 0 {
+		return s.Nodes[n-1]
+	}
+	return s.URL
 }
 
 func number[T int | uint64 | float64 | time.Duration](v *T, otherwise T) {
@@ -117,16 +132,19 @@ func (s Spec) Validate() error {
 }
 
 func (s *Spec) checkAddresses() error {
-	u, err := url.Parse(s.URL)
-	switch {
-	case err != nil:
-		return errors.New("load: the URL of the server cannot be read: write ws://HOST:PORT/PATH")
-	case u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "":
-		return fmt.Errorf("load: %q is no URL to connect to: write ws://HOST:PORT/PATH, or wss, http or https", s.public().URL)
-	case s.Publish != ByAPI || s.Shape == Idle:
+	for i, shown := range append([]string{s.public().URL}, s.public().Nodes...) {
+		u, err := url.Parse(s.address(i))
+		switch {
+		case err != nil:
+			return errors.New("load: the URL of the server cannot be read: write ws://HOST:PORT/PATH")
+		case u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "":
+			return fmt.Errorf("load: %q is no URL to connect to: write ws://HOST:PORT/PATH, or wss, http or https", shown)
+		}
+	}
+	if s.Publish != ByAPI || s.Shape == Idle {
 		return nil
 	}
-	u, err = url.Parse(s.PublishURL)
+	u, err := url.Parse(s.PublishURL)
 	switch {
 	case err != nil:
 		return errors.New("load: the URL to publish to cannot be read: write http://HOST:PORT/api/publish")
@@ -152,7 +170,12 @@ func (s *Spec) checkSize() error {
 
 // public returns the spec without what may be secret in its URLs: users, and what follows the path.
 func (s Spec) public() Spec {
-	for _, at := range []*string{&s.URL, &s.PublishURL} {
+	s.Nodes = slices.Clone(s.Nodes)
+	addresses := []*string{&s.URL, &s.PublishURL}
+	for i := range s.Nodes {
+		addresses = append(addresses, &s.Nodes[i])
+	}
+	for _, at := range addresses {
 		if u, err := url.Parse(*at); err == nil && *at != "" {
 			u.User, u.RawQuery, u.Fragment = nil, "", ""
 			*at = u.String()

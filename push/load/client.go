@@ -79,7 +79,8 @@ func (g *group) join(ctx context.Context, c *client) error {
 		dialer = g.stallers
 	}
 	a := &attempt{client: c}
-	ws, err := dialer.Dial(context.WithValue(ctx, dialing{}, a), g.plan.spec.URL)
+	address := g.plan.spec.address(int(g.joins.Add(1)) - 1)
+	ws, err := dialer.Dial(context.WithValue(ctx, dialing{}, a), address)
 	if err != nil {
 		g.dialed.Delete(a.from)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -344,9 +345,30 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
+// Connections go to all nodes in turn, each with a path of its own or the usual one.
+func TestAddress(t *testing.T) {
+	s := Spec{URL: "http://a:1", Nodes: []string{"wss://b:2/path", "http://c:3"}}.withDefaults()
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 7 {
+		want := []string{"ws://a:1/connection/websocket", "wss://b:2/path", "ws://c:3/connection/websocket"}[n%3]
+		if got := s.address(n); got != want {
+			t.Errorf("connection %d goes to %s, not %s", n, got, want)
+		}
+	}
+	if err := (Spec{URL: "http://a:1", Nodes: []string{"ftp://user:secret@b"}}).Validate(); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // What may be secret in addresses is in no result.
 func TestPublic(t *testing.T) {
 	s := Spec{URL: "ws://user:secret@host:1/path?token=secret#secret", PublishURL: "https://user:secret@host/api?key=secret"}
+	s.Nodes = []string{"ws://user:secret@other:1/path?token=secret"}
+	if got := s.public(); got.Nodes[0] != "ws://other:1/path" || s.Nodes[0] == got.Nodes[0] {
+		t.Errorf("%q of %q", got.Nodes, s.Nodes)
+	}
 	if got := s.public(); got.URL != "ws://host:1/path" || got.PublishURL != "https://host/api" {
 		t.Errorf("%q and %q", got.URL, got.PublishURL)
 	}

@@ -36,6 +36,7 @@ type group struct {
 	stallers *websocket.Client
 	dialed   sync.Map // address on this side → *attempt, from when a connection is made until it is a WebSocket
 	next     atomic.Int64
+	joins    atomic.Int64 // connections that were begun
 
 	measureFrom, measureTo atomic.Int64 // when publications count, by clock; 0: not yet
 	stalling               atomic.Bool

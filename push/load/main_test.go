@@ -71,7 +71,22 @@ func must(t testing.TB, err error) {
 // newNode starts a node of the platform with streams that keep so many publications, and returns its address.
 func newNode(t testing.TB, history int) string {
 	t.Helper()
+	return newCluster(t, history, 1)[0]
+}
+
+// newCluster starts nodes on one broker, and returns their addresses.
+func newCluster(t testing.TB, history, nodes int) (addresses []string) {
+	t.Helper()
 	b := memory.New(nil)
+	t.Cleanup(func() { must(t, b.Close()) })
+	for range nodes {
+		addresses = append(addresses, startNode(t, b, history))
+	}
+	return addresses
+}
+
+func startNode(t testing.TB, b *memory.Broker, history int) string {
+	t.Helper()
 	h, err := hub.New(t.Context(), b, []hub.Namespace{{Namespace: broker.Namespace{
 		Name: "ticks", Mode: push.Stream, History: push.History{Size: history}, Partitions: 1,
 	}}}, nil)
@@ -86,7 +101,6 @@ func newNode(t testing.TB, history int) string {
 		cancel()
 		_ = g.Shutdown(ctx)
 		must(t, h.Close())
-		must(t, b.Close())
 	})
 	return address
 }

@@ -24,6 +24,18 @@ func TestStorm(t *testing.T) {
 	perfect(t, r)
 }
 
+// Clients of several nodes get what is published to one of them, also those that come back to another than they were cut from.
+func TestNodes(t *testing.T) {
+	nodes := newCluster(t, 10_000, 3)
+	spec := load.Spec{URL: "http://" + nodes[0], Nodes: []string{"http://" + nodes[1], "ws://" + nodes[2]}, Shape: load.Storm, Clients: 21, Rate: 500}
+	r, err := load.Run(testContext(t), short(spec), nil)
+	must(t, err)
+	if s := r.Storm; s == nil || s.Back != 21 || s.Resumed != 21 {
+		t.Errorf("recovery %+v", s)
+	}
+	perfect(t, r)
+}
+
 // A server that says that nothing was missed, and gives nothing of it, or too much, is found out.
 func TestStormLie(t *testing.T) {
 	for name, c := range map[string]struct {

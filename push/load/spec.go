@@ -16,6 +16,9 @@ type Spec struct {
 	// path of its own when there is none. Default ws://127.0.0.1:8000/connection/websocket.
 	// Users, queries and fragments of addresses are not part of results.
 	URL string `json:"url"`
+	// Nodes are more addresses of the same kind, of other nodes of the same service: each connection goes to the next of URL and these, also
+	// that of a client which was cut and comes again.
+	Nodes []string `json:"nodes,omitempty"`
 	// Protocol is what clients speak there: "centrifuge" (the Centrifuge client protocol in JSON; the default) or "plain" (WebSocket
 	// messages that are publications and nothing else: whoever connects is subscribed to everything).
 	Protocol string `json:"protocol"`

@@ -63,7 +63,7 @@ func differences(a, b *load.Spec) [][]string {
 	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	for i := range va.NumField() {
 		name, _, _ := strings.Cut(va.Type().Field(i).Tag.Get("json"), ",")
-		if name == "-" || va.Field(i).Equal(vb.Field(i)) {
+		if name == "-" || reflect.DeepEqual(va.Field(i).Interface(), vb.Field(i).Interface()) {
 			continue
 		}
 		name = strings.TrimSuffix(name, "_ns")

@@ -14,7 +14,7 @@ import (
 func Summary(r *load.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", Verdict(r))
-	fmt.Fprintf(&b, "%s\n%s%s\n\n", describe(&r.Spec), r.Spec.URL, hostLine(r.Host))
+	fmt.Fprintf(&b, "%s\n%s%s\n\n", describe(&r.Spec), addresses(&r.Spec), hostLine(r.Host))
 	b.WriteString(latencyTable(r))
 	b.WriteString(factsOf(r).text())
 	for i, p := range r.Problems {

@@ -70,7 +70,7 @@ func (v *view) screen(width int) []styled {
 	p := &v.now
 	lines := []styled{
 		{text: "sluice bench   " + describe(&v.spec), style: bold},
-		{text: v.spec.URL},
+		{text: addresses(&v.spec)},
 		{},
 		row(string(p.Phase), v.bar(max(width-nameWidth-28, leastBar))),
 		{},
@@ -173,6 +173,9 @@ func (c *curve) draw(width int, unit func(float64) string) string {
 	}
 	return string(text) + "  up to " + unit(highest)
 }
+
+// addresses says where clients connect, in a line.
+func addresses(s *load.Spec) string { return strings.Join(append([]string{s.URL}, s.Nodes...), ", ") }
 
 // describe says what a run does, in a line.
 func describe(s *load.Spec) string {
