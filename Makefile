@@ -22,7 +22,7 @@ DIRECTION ?=
 # More arguments for go test: TESTFLAGS='-run Resume -v'.
 TESTFLAGS ?=
 # Folders with a package-lock.json whose packages tests and generated files need; those that do not exist are passed over.
-NODE_DIRS ?= push/gateway/testdata/sdk cmd/sluice/page/src sdk/js internal/interop/testdata/node
+NODE_DIRS ?= push/gateway/testdata/sdk push/delta/testdata/node cmd/sluice/page/src sdk/js internal/interop/testdata/node
 # Folders with a requirements.txt, likewise.
 PYTHON_DIRS ?= push/gateway/testdata/python
 

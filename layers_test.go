@@ -49,6 +49,7 @@ var layers = map[string]layer{
 	"push":               {},
 	"push/channel":       {ours: []string{"push"}},
 	"push/protocol":      {ours: []string{"push"}},
+	"push/delta":         {},
 	"push/broker":        {ours: []string{"push"}},
 	"push/broker/memory": {ours: []string{"push", "push/broker", "push/channel"}},
 	"push/broker/nats": {
