@@ -53,6 +53,23 @@ func (b *bare) offer(w *buffer.Batch) (int, error) {
 	return w.WriteTo(uintptr(b.fd))
 }
 
+// isBare reports whether frames go straight to a descriptor.
+func (s *Session) isBare() bool {
+	_, ok := s.c.(*bare)
+	return ok
+}
+
+// offerOne is offer for one frame.
+func (s *Session) offerOne(p []byte) (int, error) {
+	n, errno := buffer.Send(uintptr(s.fd), p)
+	if errno == 0 {
+		return n, nil
+	} else if errno == syscall.EAGAIN {
+		return 0, nil
+	}
+	return 0, os.NewSyscallError("write", errno)
+}
+
 func (b *bare) offerLarge(l *buffer.Large) (int, error) {
 	return l.WriteTo(uintptr(b.fd), &b.srv.pools.Read)
 }

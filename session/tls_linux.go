@@ -280,18 +280,8 @@ func (b *bareTLS) offerLarge(l *buffer.Large) (int, error) {
 
 // flush sends what waits, as far as there is room, and returns how much that was.
 func (b *bareTLS) flush() (int, error) {
-	fd := uintptr(b.fd)
-	return b.mem.Flush(func(p []byte) (int, error) {
-		n, errno := buffer.Send(fd, p)
-		switch errno {
-		case 0:
-			return n, nil
-		case syscall.EAGAIN:
-			return 0, nil
-		default:
-			return 0, os.NewSyscallError("write", errno)
-		}
-	})
+	s := b.session()
+	return b.mem.Flush(func(p []byte) (int, error) { return s.offerOne(p) })
 }
 
 // encrypt encrypts one record of w, from byte number at on, and returns how many bytes that was.

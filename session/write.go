@@ -281,6 +281,9 @@ func (s *Session) TryWrite(frames [][]byte) (taken int, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(frames) == 1 && len(frames[0]) > 0 && s.restsLocked() {
+		return s.tryAloneLocked(frames[0])
+	}
 	if s.pen == penFree {
 		s.pourLocked()
 	}
