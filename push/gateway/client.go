@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 
+	"github.com/sluice-push/sluice/internal/prefetch"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/protocol"
@@ -88,6 +89,9 @@ func (c *client) closed(info *session.CloseInfo) {
 	}
 	c.gateway.leave(c.addr)
 }
+
+// Expect implements hub.Expecter.
+func (c *client) Expect() { prefetch.Value(c.session.Load()) }
 
 // TryWrite implements hub.Carrier.
 func (c *client) TryWrite(frames []hub.Frame) int {

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/prefetch"
 )
 
 // # Rounds
@@ -21,6 +23,8 @@ const (
 	stretch = 16
 	// stint is how many sessions a worker serves before it looks at what else there is.
 	stint = 512
+	// far is how many sessions ahead memory is asked for, in steps.
+	far, step = 8, 2
 	// keptItems and keptPasses bound the memory of a round that is kept for another: 16 MiB, and what a thousand channels need.
 	keptItems  = 1 << 20
 	keptPasses = 1 << 10
@@ -123,6 +127,28 @@ func (r *round) sessions() int {
 // left returns how many nobody has taken yet.
 func (r *round) left() int { return max(r.sessions()-int(r.taken.Load()), 0) }
 
+// expect asks for the memory of session i, and of those that are served a little sooner. Each of thousands is cold when its turn comes, and
+// what a pointer leads to can be asked for only when the pointer is there.
+func (r *round) expect(i int) {
+	if i >= r.sessions() {
+		return
+	}
+	prefetch.Value(r.first(i))
+	prefetch.Value(r.first(i - step).session)
+	prefetch.Value(r.first(i - 2*step).session.carrier)
+	if e, ok := r.first(i - 3*step).session.carrier.(Expecter); ok {
+		e.Expect()
+	}
+}
+
+// first returns a subscription of session i.
+func (r *round) first(i int) *Subscription {
+	if len(r.passes) > 1 {
+		return r.items[r.starts[i]].sub
+	}
+	return r.items[i].sub
+}
+
 // serve serves up to most sessions, in turn with others who do the same.
 func (r *round) serve(most int, b *batch) {
 	n := r.sessions()
@@ -136,6 +162,7 @@ func (r *round) serve(most int, b *batch) {
 			if len(r.passes) > 1 {
 				first = r.starts[i]
 			}
+			r.expect(i + far)
 			r.items[first].sub.session.serve(r, first, b)
 		}
 	}

@@ -13,13 +13,10 @@ import (
 
 // Session is a connected client as the hub sees it. Its methods may be called concurrently, but not from within its Carrier's.
 type Session struct {
-	// set at Open
+	// Set at Open. What a round needs comes first: of thousands of sessions each is cold when its turn comes.
 	hub     *Hub
-	info    push.ClientInfo
 	carrier Carrier
 	encoder Encoder
-	number  uint32 // tells the hub's sessions apart, more or less
-	oneWay  bool
 
 	dirty    atomic.Bool // somebody found the lock taken: look again before leaving
 	writable atomic.Bool // the carrier said that it can take more
@@ -33,6 +30,11 @@ type Session struct {
 	stalled bool // as it was counted: while a blocked session is tried again it is still stalled
 	closed  bool
 	paced   *paced // nil while all is served as soon as there is something
+
+	// set at Open
+	oneWay bool
+	number uint32 // tells the hub's sessions apart, more or less
+	info   push.ClientInfo
 }
 
 // Subscription is one session's cursor into one channel. What changes is guarded by the session's lock, apart from the atomics. There
