@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/socket"
 )
 
 // crew is the processes that have the clients of a run, or the one group of them that is in this process.
@@ -42,7 +44,7 @@ type member struct {
 func startCrew(s *Spec, run uint32, o *Options, done func(k uint32, from int)) (*crew, error) {
 	c := &crew{events: make(chan event, 16), done: done}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	n := s.processes(descriptors())
+	n := s.processes(socket.Limit())
 	if n > 1 && o.Worker == nil {
 		c.cancel()
 		return nil, fmt.Errorf("load: %d clients need %d processes, and nothing says how to start one: allow more open files, or set Options.Worker",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/websocket"
 )
@@ -108,7 +109,7 @@ func (g *group) dial(ctx context.Context, network, address string) (net.Conn, er
 	if a.client.stalls {
 		buffer = g.plan.spec.StallBuffer
 	}
-	d.Control = socketOptions(buffer, g.spreads())
+	d.Control = socket.Control(socket.Options{Receive: buffer, LatePort: g.spreads()})
 	conn, err := d.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err

@@ -1,13 +1,9 @@
 package load
 
 import (
-	"math"
 	"net"
 	"net/url"
 )
-
-// unlimited stands for as many open files as anybody could want.
-const unlimited = math.MaxInt32
 
 // spareDescriptors are those that a process needs besides its clients' connections.
 const spareDescriptors = 200

@@ -1,0 +1,36 @@
+package socket
+
+import (
+	"os"
+	"syscall"
+)
+
+// ipBindAddressNoPort is IP_BIND_ADDRESS_NO_PORT of linux/in.h.
+const ipBindAddressNoPort = 24
+
+func (o Options) control(_, _ string, c syscall.RawConn) error {
+	var set error
+	option := func(is bool, fd uintptr, level, name, value int) {
+		if is && set == nil {
+			set = os.NewSyscallError("setsockopt", syscall.SetsockoptInt(int(fd), level, name, value))
+		}
+	}
+	err := c.Control(func(fd uintptr) {
+		option(o.Receive > 0, fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF, o.Receive)
+		option(o.Send > 0, fd, syscall.SOL_SOCKET, syscall.SO_SNDBUF, o.Send)
+		option(o.LatePort, fd, syscall.IPPROTO_IP, ipBindAddressNoPort, 1)
+	})
+	if err != nil {
+		return err
+	}
+	return set
+}
+
+// Limit is how many files this process may have open. Programs in Go have raised that to what the system allows when they begin.
+func Limit() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return Unlimited
+	}
+	return int(min(limit.Cur, Unlimited)) //nolint:gosec // it is cut
+}

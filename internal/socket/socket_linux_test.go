@@ -1,0 +1,66 @@
+package socket_test
+
+import (
+	"context"
+	"net"
+	"syscall"
+	"testing"
+
+	"github.com/sluice-push/sluice/internal/socket"
+)
+
+// option reads an option of a socket.
+func option(t *testing.T, c syscall.Conn, level, name int) (value int) {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) { value, failed = syscall.GetsockoptInt(int(fd), level, name) }); err != nil || failed != nil {
+		t.Fatal(err, failed)
+	}
+	return value
+}
+
+// Buffers are as large as they were to be, of listeners, of what they accept, and of what connects; the kernel doubles them.
+func TestControl(t *testing.T) {
+	control := socket.Control(socket.Options{Receive: 9000, Send: 7000, LatePort: true})
+	lc := net.ListenConfig{Control: control}
+	ln, err := lc.Listen(context.Background(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	d := net.Dialer{Control: control, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	client, err := d.Dial("tcp4", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	server, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	for name, c := range map[string]any{"listener": ln, "client": client, "server": server} {
+		receive := option(t, c.(syscall.Conn), syscall.SOL_SOCKET, syscall.SO_RCVBUF)
+		send := option(t, c.(syscall.Conn), syscall.SOL_SOCKET, syscall.SO_SNDBUF)
+		if receive != 18_000 || send != 14_000 {
+			t.Errorf("%s: receive %d, send %d", name, receive, send)
+		}
+	}
+	const ipBindAddressNoPort = 24
+	if option(t, client.(syscall.Conn), syscall.IPPROTO_IP, ipBindAddressNoPort) != 1 {
+		t.Error("the port was not to be chosen late")
+	}
+}
+
+func TestNothing(t *testing.T) {
+	if socket.Control(socket.Options{}) != nil {
+		t.Error("there is something to set")
+	}
+	if n := socket.Limit(); n < 10 || n > socket.Unlimited {
+		t.Errorf("%d open files", n)
+	}
+}
