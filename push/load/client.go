@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/hostclock"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/protocol"
 	"github.com/sluice-push/sluice/session"
@@ -239,7 +240,7 @@ func (g *group) leftLocked(c *client) {
 
 // subscribedLocked adds a client to those that get publications.
 func (g *group) subscribedLocked(c *client) {
-	now := clock()
+	now := hostclock.Now()
 	c.state, c.left, c.told, c.said = subscribed, nil, false, ""
 	g.here.Add(1)
 	g.lastJoin.Store(max(g.lastJoin.Load(), now))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/sluice-push/sluice/internal/hostclock"
 	"github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/websocket"
@@ -171,7 +172,7 @@ func (g *group) stall() { g.stalling.Store(true) }
 // storm resets all connections, and then lets all clients come again until they are in, or ctx has ended.
 func (g *group) storm(ctx context.Context) {
 	var away []*client
-	g.cutAt.Store(clock())
+	g.cutAt.Store(hostclock.Now())
 	for _, c := range g.clients {
 		if ws := g.takeAway(c); ws != nil {
 			ws.CloseNow()

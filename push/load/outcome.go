@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/hostclock"
 )
 
 // result puts together what the members of the crew and the publisher say.
@@ -19,11 +21,11 @@ func (r *run) result() *Result {
 		joined = max(joined, c.Joined)
 	}
 	if joined > 0 {
-		out.Connects.Seconds = seconds(joined - (clock() - int64(time.Since(r.began))))
+		out.Connects.Seconds = seconds(joined - (hostclock.Now() - int64(time.Since(r.began))))
 	}
 	end := p.to
 	if r.interrupted != "" {
-		end = min(clock(), end)
+		end = min(hostclock.Now(), end)
 	}
 	out.Seconds = max(seconds(max(end, sum.LastAt)-p.from), 0)
 	published := max(seconds(end-p.from), 0)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/hostclock"
 )
 
 // outlet takes publications to the server. A writer has one publication under way at a time; several writers may use one outlet if it says
@@ -113,7 +115,7 @@ func (p *publisher) writeOpen(ctx context.Context, w int) {
 		if !sleepUntil(ctx, due) {
 			return
 		}
-		if clock() <= p.to+int64(p.patience) { // after that it is not published any more, but it was due
+		if hostclock.Now() <= p.to+int64(p.patience) { // after that it is not published any more, but it was due
 			p.put(ctx, w, k, due)
 		}
 	}
@@ -127,7 +129,7 @@ func (p *publisher) writeClosed(ctx context.Context, w int) {
 		return
 	}
 	for ctx.Err() == nil {
-		due := clock()
+		due := hostclock.Now()
 		if due >= p.to {
 			return
 		}
@@ -161,7 +163,7 @@ func (p *publisher) put(ctx context.Context, w int, k uint32, due int64) bool {
 	counts := due >= p.from
 	for old := p.first.Load(); counts && k < old && !p.first.CompareAndSwap(old, k); old = p.first.Load() {
 	}
-	late := clock() - due
+	late := hostclock.Now() - due
 	for old := p.late.Load(); counts && late > old && !p.late.CompareAndSwap(old, late); old = p.late.Load() {
 	}
 	err := p.outlets[w%len(p.outlets)].publish(ctx, p.plan.channelName(channel), data)
@@ -257,14 +259,14 @@ const (
 // sleepUntil sleeps until a time by clock, and reports whether it came before the context's end.
 func sleepUntil(ctx context.Context, at int64) bool {
 	for {
-		left := time.Duration(at - clock())
+		left := time.Duration(at - hostclock.Now())
 		switch {
 		case ctx.Err() != nil:
 			return false
 		case left <= 0:
 			return true
 		case left <= timerUntil:
-			nap(left)
+			hostclock.Nap(left)
 			continue
 		}
 		timer := time.NewTimer(left - timerSlack)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-push/sluice/internal/hostclock"
 	"github.com/sluice-push/sluice/push/protocol"
 )
 
@@ -53,7 +54,7 @@ func (g *group) answeredLocked(c *client) {
 // subscribeReplyLocked enters how a subscription began: anew, or where the client was, with what it has missed.
 func (g *group) subscribeReplyLocked(c *client, at int, r *protocol.SubscribeResult) {
 	if c.resuming {
-		c.backAt = clock() // what comes with the reply was due before
+		c.backAt = hostclock.Now() // what comes with the reply was due before
 		if !r.Recovered {
 			c.fresh = true
 			g.excuseLocked(c, at)

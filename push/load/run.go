@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/hostclock"
 )
 
 // Options are the settings of a run that are not part of what is measured. All may be nil.
@@ -158,7 +160,7 @@ const lead = 20 * time.Millisecond
 // publish has the publications published, those that do not count first.
 func (r *run) publish() error {
 	p := r.publisher
-	at := clock() + int64(lead)
+	at := hostclock.Now() + int64(lead)
 	start := time.Now().Add(lead)
 	from, to := start.Add(r.spec.Warmup), start.Add(r.spec.Warmup+r.spec.Duration)
 	r.planned = to

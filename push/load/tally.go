@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/sluice-push/sluice/internal/hostclock"
 )
 
 // Latencies are counted in microseconds, to three digits, up to an hour.
@@ -111,7 +113,7 @@ const anyChannel = ^uint32(0)
 
 // timeLocked enters how long a publication took that came to a client for the first time.
 func (g *group) timeLocked(c *client, s *stamp) {
-	t, now := c.tally, clock()
+	t, now := c.tally, hostclock.Now()
 	micros := (now - s.due) / 1000
 	from := g.measureFrom.Load()
 	measured := from != 0 && s.due >= from && s.due < g.measureTo.Load()

@@ -1,6 +1,10 @@
 package load
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluice-push/sluice/internal/hostclock"
+)
 
 // What comes to a client that is to stop reading is not among what is received, even before it has stopped: nothing of it is expected.
 func TestStallersAreNotReceived(t *testing.T) {
@@ -12,7 +16,7 @@ func TestStallersAreNotReceived(t *testing.T) {
 	reading := uint64(0)
 	for _, c := range g.clients {
 		c.tally.mu.Lock()
-		g.timeLocked(c, &stamp{seq: 1, due: clock()})
+		g.timeLocked(c, &stamp{seq: 1, due: hostclock.Now()})
 		c.tally.mu.Unlock()
 		if !c.stalls {
 			reading++

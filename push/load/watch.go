@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/sluice-push/sluice/internal/hostclock"
 )
 
 // watch makes moments and progress of what the members of a crew say about themselves. It is for one goroutine.
@@ -39,7 +41,7 @@ func (w *watch) note(from int, l *look) {
 
 // look makes a glance, and each second a moment.
 func (w *watch) look(published uint64) {
-	g := glance{at: clock(), published: published}
+	g := glance{at: hostclock.Now(), published: published}
 	for _, l := range w.looks {
 		g.subscribed += l.Subscribed
 		g.counts.add(&l.Counts)

@@ -1,4 +1,4 @@
-package load
+package hostclock
 
 import (
 	"syscall"
@@ -19,8 +19,8 @@ func hostClock() int64 {
 	return ts.Nano()
 }
 
-// nap sleeps for a short time, more exactly than a timer, which may be a millisecond late when nothing else happens. It cannot be woken.
-func nap(d time.Duration) {
+// Nap sleeps for a short time, more exactly than a timer, which may be a millisecond late when nothing else happens. It cannot be woken.
+func Nap(d time.Duration) {
 	ts := syscall.NsecToTimespec(int64(d))
 	_ = syscall.Nanosleep(&ts, nil) // after a signal the time is looked at again
 }
