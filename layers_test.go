@@ -63,7 +63,7 @@ var layers = map[string]layer{
 	"push/api":      {ours: []string{"push", "push/channel", "push/hub", "push/protocol"}},
 	"push/config":   {ours: []string{"push"}, foreign: []string{"github.com/goccy/go-yaml"}},
 	"push/load": {
-		ours:    []string{"push", "push/protocol", "session", "transport", "websocket", "websocket/wire"},
+		ours:    []string{"push", "push/protocol", "push/pushtest/network", "session", "transport", "websocket", "websocket/wire"},
 		foreign: []string{"github.com/HdrHistogram/hdrhistogram-go"},
 	},
 	"push/load/report": {ours: []string{"push/load"}},
@@ -71,6 +71,9 @@ var layers = map[string]layer{
 		ours:    []string{"push", "push/hub", "push/gateway", "push/api", "push/broker"},
 		foreign: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
 	},
+
+	// A weak network, for tests and for load: it knows nothing of the platform.
+	"push/pushtest/network": {},
 
 	// The binary.
 	"cmd/...": {any: true},
