@@ -56,6 +56,7 @@ type benchClients struct {
 	Connect     int        `default:"64" help:"How many are connecting at a time."`
 	Processes   int        `default:"0" help:"Processes that hold the clients; 0: as many as the limit of open files demands."`
 	Spread      bool       `help:"Connect from many addresses of 127.0.0.0/8: one has ports for 28,000 clients of a server on this host."`
+	Network     string     `placeholder:"CONDITIONS" help:"What is between the clients and the server: dsl, 3g, edge, wifi-lossy, flaky, or as in delay=200ms,jitter=50ms,down=50kbit,stall=2s/30s. docs/bench.md has all of it."`
 }
 
 type benchTraffic struct {
@@ -122,7 +123,7 @@ func (c *benchRunCmd) spec() load.Spec {
 		Rate: float64(c.Rate), Window: c.Window, Bytes: c.Bytes, Seed: c.Seed,
 		Stalled: c.Stalled, StallBuffer: c.StallBuffer, Connect: c.Connect,
 		Settle: shortest(c.Settle), Warmup: shortest(c.Warmup), Duration: c.Duration, Patience: shortest(c.Patience),
-		Processes: c.Processes, Spread: c.Spread,
+		Processes: c.Processes, Spread: c.Spread, Network: c.Network,
 	}
 }
 

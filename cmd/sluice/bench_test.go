@@ -89,6 +89,25 @@ func TestBenchShapes(t *testing.T) {
 	}
 }
 
+// Clients behind a weak network get everything too; the summary and the file say what it was, and the server is measured as ever.
+func TestBenchNetwork(t *testing.T) {
+	node := startNode(t, "--demo")
+	file := filepath.Join(t.TempDir(), "a.json")
+	code, stdout, stderr := sluice.RunCommand("", nil, benchArgs("http://"+node.public, "--network", "dsl,delay=30ms", "--json", file)...)
+	for _, part := range []string{"through network dsl,delay=30ms\n", "latencies include the network: delay=30ms,jitter=5ms,down=1500kbit,up=384kbit\n"} {
+		if code != 0 || !strings.Contains(stdout, part) {
+			t.Fatalf("without %q: code %d\n%s%s", part, code, stdout, stderr)
+		}
+	}
+	r := openResult(t, file)
+	if d := r.Deliveries; r.Spec.Network != "dsl,delay=30ms" || d.Expected == 0 || d.Received != d.Expected || r.Latency.P50 < 30 {
+		t.Errorf("network %q, deliveries %+v, latency %+v", r.Spec.Network, d, r.Latency)
+	}
+	if runtime.GOOS == "linux" && (r.Server == nil || r.Server.Processes != 1 || r.Server.Peak < 1<<20) {
+		t.Errorf("server %+v", r.Server)
+	}
+}
+
 func TestBenchRefuses(t *testing.T) {
 	folder := t.TempDir()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -116,6 +135,8 @@ func TestBenchRefuses(t *testing.T) {
 		{"no rate", []string{"--rate", "0"}, 2, "greater than 0, or max"},
 		{"no number", []string{"--clients", "many"}, 2, "--clients"},
 		{"unknown shape", []string{"--shape", "round"}, 2, "--shape must be one of"},
+		{"an unknown network", []string{"--network", "4g"}, 2, "network: unknown name \"4g\": use none, dsl"},
+		{"a network that cuts", []string{"--network", "flaky", "--shape", "slow"}, 2, "in shape one with a rate and in shape idle"},
 		{"an argument", []string{"more"}, 2, "unexpected argument more"},
 		{"compare nothing", []string{"compare"}, 2, "a.json"},
 		{"compare no file", []string{"compare", file, file + ".none"}, 2, "none"},

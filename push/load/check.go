@@ -128,6 +128,9 @@ func (s Spec) Validate() error {
 	if len(errs) > 0 {
 		return errs[0]
 	}
+	if err := s.checkNetwork(); err != nil {
+		return err
+	}
 	return s.checkSize()
 }
 

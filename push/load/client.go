@@ -27,6 +27,7 @@ type client struct {
 	state    state
 	pong     bool         // the server wants its pings answered
 	resuming bool         // it was subscribed before
+	queued   bool         // it was cut by the network, and no usher has taken it yet
 	awaited  int          // answers that are missing until it is subscribed
 	answered chan error   // where its dialer waits for them; nil for nobody
 	told     bool         // the server has said that nothing more comes
@@ -97,7 +98,13 @@ func (g *group) join(ctx context.Context, c *client) error {
 	}
 	c.tally.mu.Lock()
 	defer c.tally.mu.Unlock()
+	if c.queued || c.answered != answered {
+		return nil // it was in, the network has cut it, and an usher has it
+	}
 	c.answered = nil
+	if ws != nil && c.conn == ws && c.state == subscribed {
+		return nil
+	}
 	if err == nil && (c.conn != ws || ws == nil) {
 		err = errors.New("the connection ended at once")
 	}
@@ -174,6 +181,10 @@ func (g *group) closed(ws *websocket.Conn, info *session.CloseInfo) {
 	}
 	switch c.state {
 	case subscribed:
+		if g.away != nil && !told && !g.ending.Load() {
+			g.cutLocked(c)
+			return
+		}
 		c.state, c.told = ended, told
 		g.leftLocked(c)
 		if !g.ending.Load() {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sluice-push/sluice/internal/hostclock"
 	"github.com/sluice-push/sluice/internal/socket"
+	"github.com/sluice-push/sluice/push/pushtest/network"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/websocket"
 )
@@ -20,8 +22,8 @@ import (
 // group is the clients of one process. Those that read have no goroutine each: event loops call what is in client.go. Those that stop
 // reading have one, because that is what stops.
 //
-// Owners: connect and storm have as many goroutines as Spec.Connect says, and end with their context; the two WebSocket clients own the
-// connections, and Close of the group waits for them.
+// Owners: connect, storm and usher have as many goroutines as Spec.Connect says, and end with their context; the two WebSocket clients own
+// the connections, the proxies what is between them and the server, and close of the group waits for all.
 type group struct {
 	plan     *plan
 	payloads *payloads
@@ -36,7 +38,8 @@ type group struct {
 	readers  []atomic.Int64 // by channel: how many clients of this group get its publications and read
 	reading  *websocket.Client
 	stallers *websocket.Client
-	dialed   sync.Map // address on this side → *attempt, from when a connection is made until it is a WebSocket
+	away     chan *client // whom the network has cut, for ushers; nil when it does not do that
+	dialed   sync.Map     // address on this side → *attempt, from when a connection is made until it is a WebSocket
 	next     atomic.Int64
 	joins    atomic.Int64 // connections that were begun
 
@@ -48,10 +51,15 @@ type group struct {
 
 	here     atomic.Int64 // clients that are subscribed
 	cut      atomic.Int64
+	resets   atomic.Int64 // by the network
 	lastJoin atomic.Int64 // when a client was last subscribed
 	cutAt    atomic.Int64 // shape storm
 	wasCut   int          // how many were; owned by storm
 	reasons  reasons
+
+	betweenMu sync.Mutex // guards what is between the clients and the server
+	weak      network.Conditions
+	between   map[string]*network.Proxy // by address of a node
 
 	seen   atomic.Uint32 // closed loop: above every publication that came
 	doneMu sync.Mutex
@@ -64,13 +72,18 @@ func newGroup(j *job) *group {
 	p := newPlan(spec)
 	g := &group{
 		plan: p, payloads: newPayloads(j.Run, spec.Seed, spec.Bytes), scan: newScanner(spec.Prefix, spec.Bytes), token: j.Token,
-		resumes: spec.Shape == Storm && spec.Protocol == Centrifuge, answer: answerTime(&spec),
+		resumes: (spec.Shape == Storm || spec.isCut()) && spec.Protocol == Centrifuge, answer: answerTime(&spec),
 		readers: make([]atomic.Int64, p.channels), released: make(chan struct{}), bell: make(chan struct{}, 1),
 	}
 	clients := j.To - j.From
 	each := p.each * p.lanes
 	for i := range tallies {
 		g.tallies = append(g.tallies, newTally((clients+tallies-1-i)/tallies*each))
+	}
+	g.weak, g.between = spec.conditions(), map[string]*network.Proxy{}
+	g.weak.Seed = seedOf(cmp.Or(g.weak.Seed, spec.Seed), "network", j.From) // processes differ
+	if spec.isCut() {
+		g.away = make(chan *client, clients)
 	}
 	all := make([]client, clients)
 	for i := range all {
@@ -97,7 +110,7 @@ func newGroup(j *job) *group {
 const maxMessage = 64 << 20
 
 // dial makes the connection of a client. It ends by a reset, so that thousands of ports are free for the next run.
-func (g *group) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (g *group) dial(ctx context.Context, protocol, address string) (net.Conn, error) {
 	a, ok := ctx.Value(dialing{}).(*attempt)
 	if !ok {
 		return nil, errors.New("load: nobody to dial for")
@@ -111,7 +124,11 @@ func (g *group) dial(ctx context.Context, network, address string) (net.Conn, er
 		buffer = g.plan.spec.StallBuffer
 	}
 	d.Control = socket.Control(socket.Options{Receive: buffer, LatePort: g.spreads()})
-	conn, err := d.DialContext(ctx, network, address)
+	address, err := g.through(address)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := d.DialContext(ctx, protocol, address)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +154,7 @@ func sourceAddress(n int) net.IP { return net.IPv4(127, 0, 0, byte(2+n%250)) }
 // connect lets all clients come in. When the first one fails the others are not tried. It returns when all have come or failed, or when
 // ctx has ended.
 func (g *group) connect(ctx context.Context) {
-	err := g.join(ctx, g.clients[0])
+	err := g.enter(ctx, g.clients[0])
 	if err != nil {
 		g.reasons.note(cause(err))
 		return
@@ -146,7 +163,7 @@ func (g *group) connect(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err := g.join(ctx, c); err != nil {
+		if err := g.enter(ctx, c); err != nil {
 			g.reasons.note(cause(err))
 		}
 	})
@@ -271,4 +288,7 @@ func (g *group) close() {
 	g.freed()
 	_ = g.reading.Close()
 	_ = g.stallers.Close()
+	for _, p := range g.between { // nobody dials any more
+		_ = p.Close()
+	}
 }

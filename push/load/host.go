@@ -23,6 +23,10 @@ func (s *Spec) processes(files int) int {
 	if s.Processes > 0 {
 		return s.Processes
 	}
-	room := max(files-spareDescriptors-2*s.Connect, 1)
+	room := files - spareDescriptors - 2*s.Connect
+	if s.Network != "" {
+		room /= filesBehindNetwork
+	}
+	room = max(room, 1)
 	return (s.Clients + room - 1) / room
 }

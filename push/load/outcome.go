@@ -15,7 +15,7 @@ func (r *run) result() *Result {
 	p := r.publisher
 	out := &Result{Form: resultForm, Version: version(), Began: r.began, Spec: r.spec.public(), Moments: r.watch.moments}
 	sum := r.total()
-	out.Connects = Connects{Clients: sum.Clients, Failed: sum.Failed, Cut: sum.Cut, Reasons: sum.Reasons}
+	out.Connects = Connects{Clients: sum.Clients, Failed: sum.Failed, Cut: sum.Cut, Resets: sum.Resets, Away: sum.Away, Reasons: sum.Reasons}
 	joined := int64(0)
 	for _, c := range r.connected {
 		joined = max(joined, c.Joined)
@@ -81,6 +81,8 @@ func (r *run) total() *share {
 		for i, n := range s.Slowest {
 			out.Slowest[i] = max(out.Slowest[i], n)
 		}
+		out.Resets += s.Resets
+		out.Away += s.Away
 		out.WasCut += s.WasCut
 		out.Back += s.Back
 		out.Resumed += s.Resumed
@@ -123,11 +125,17 @@ func (r *run) worthKnowing(s *share) []string {
 	if r.interrupted != "" {
 		say("the run was interrupted while %s: the figures are of what there was until then", r.interrupted)
 	}
+	if r.spec.Network != "" {
+		say("latencies include the network: %s", r.spec.conditions())
+	}
 	if s.Failed > 0 {
 		say("%d of %d clients were never subscribed to all they want", s.Failed, r.spec.Clients)
 	}
 	if s.Cut > 0 {
 		say("%d connections ended without our doing", s.Cut)
+	}
+	if s.Away > 0 {
+		say("%d clients that the network had cut were not back in the end", s.Away)
 	}
 	if s.Missing.Told > 0 {
 		say("the server said that it left out %d deliveries", s.Missing.Told)

@@ -43,6 +43,8 @@ type Connects struct {
 	Clients int            `json:"clients"`           // that connected and were subscribed to all they want
 	Failed  int            `json:"failed"`            // that never did
 	Cut     int            `json:"cut"`               // connections that ended without our doing
+	Resets  int            `json:"resets,omitempty"`  // connections that ended without a word behind a network that resets them; clients come back from that
+	Away    int            `json:"away,omitempty"`    // clients that were not back from that in the end
 	Seconds float64        `json:"seconds"`           // until the last was subscribed
 	Reasons map[string]int `json:"reasons,omitempty"` // why connections failed or ended: as the server said it, or the network
 }

@@ -26,6 +26,7 @@ type share struct {
 	Slowest []uint32 // see tracks, from the first that counts
 
 	WasCut, Back, Resumed, Fresh int
+	Resets, Away                 int // by the network, and clients that were not back from that
 	CutAt, BackAt, CaughtUp      int64
 }
 
@@ -116,7 +117,7 @@ func (g *group) share(courses []course, first uint32) *share {
 		warm += g.account(s, c, courses)
 	}
 	s.WarmLost = warm
-	s.CutAt, s.WasCut = g.cutAt.Load(), g.wasCut
+	s.CutAt, s.WasCut, s.Resets = g.cutAt.Load(), g.wasCut, int(g.resets.Load())
 	return s
 }
 
@@ -129,6 +130,9 @@ func (g *group) account(s *share, c *client, courses []course) (warm uint64) {
 		return 0
 	}
 	s.Clients++
+	if g.away != nil && c.state != subscribed && c.state != ended {
+		s.Away++
+	}
 	if c.resuming && c.state == subscribed {
 		s.Back++
 		s.BackAt = max(s.BackAt, c.backAt)

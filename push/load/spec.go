@@ -43,6 +43,12 @@ type Spec struct {
 	Bytes    int     `json:"bytes"`    // of the data of a publication, at least 64; default 256
 	Seed     uint64  `json:"seed"`     // of everything random; default 1
 
+	// Network is what is between the clients and the server: conditions as push/pushtest/network reads them, such as "edge", or
+	// "delay=200ms,down=50kbit". Each process of clients has its own; publications get in past it. Clients whose connections it
+	// resets come back and resume; that goes with shape one that has a rate, and with idle. Halfopen and refuse are not accepted.
+	// "": nothing.
+	Network string `json:"network,omitempty"`
+
 	Stalled     float64       `json:"stalled"`      // shape slow: share of the clients that stops reading; default 0.1
 	StallBuffer int           `json:"stall_buffer"` // their receive buffer in bytes; default 16 KiB
 	Connect     int           `json:"connect"`      // connections that are being made at a time; default 64

@@ -113,6 +113,7 @@ func (w *worker) do(o *order) {
 		w.come(func(ctx context.Context) {
 			g.connect(ctx)
 			_ = w.out.send(&report{Connected: g.connected()}) // a run that does not listen any more ends this
+			g.usher(ctx)
 		})
 	case doMeasure:
 		g.measureTo.Store(o.To)
@@ -122,6 +123,7 @@ func (w *worker) do(o *order) {
 	case doStorm:
 		w.come(g.storm)
 	case doDrain:
+		g.calm()
 		w.courses, w.first = o.Courses, o.First
 		ctx, cancel := context.WithCancel(w.ctx)
 		w.enough = cancel

@@ -51,19 +51,22 @@ func Verdict(r *load.Result) string {
 	if s := r.Storm; s != nil && s.Back < s.Cut {
 		text += fmt.Sprintf("; %s of those that were cut did not come back", thousands(s.Cut-s.Back))
 	}
+	if c.Away > 0 {
+		text += fmt.Sprintf("; %s of those that the network cut did not come back", thousands(c.Away))
+	}
 	if c.Failed > 0 {
 		text += fmt.Sprintf("; %s never came in%s", plural(c.Failed, "client", "clients"), failures(c))
 	}
 	return text + "."
 }
 
-// Sound reports whether a result is as it should be: no delivery was lost, doubled, out of order or changed, every client came in, and in a
-// storm came back, and of what was to be published the server accepted something. That it refused some, or told a client that it left
-// something out, is sound: it said so.
+// Sound reports whether a result is as it should be: no delivery was lost, doubled, out of order or changed, every client came in, and came
+// back from a storm or from a network that cut it, and of what was to be published the server accepted something. That it refused some,
+// or told a client that it left something out, is sound: it said so.
 func Sound(r *load.Result) bool {
 	back := r.Storm == nil || r.Storm.Back >= r.Storm.Cut
 	published := r.Publications.Due == 0 || r.Publications.Sent > 0
-	return r.Deliveries.Sound() && r.Connects.Failed == 0 && r.Connects.Clients > 0 && back && published
+	return r.Deliveries.Sound() && r.Connects.Failed == 0 && r.Connects.Clients > 0 && r.Connects.Away == 0 && back && published
 }
 
 // wrongs says what was wrong with deliveries.
@@ -205,6 +208,9 @@ func factsOf(r *load.Result) facts {
 		f.add("deliveries", "%s, %s/s in %s s", thousands(d.Received), significant(d.PerSecond), significant(r.Seconds))
 	}
 	f.add("clients", "%s in %s s, %s failed, %s cut", thousands(c.Clients), significant(c.Seconds), thousands(c.Failed), thousands(c.Cut))
+	if c.Resets > 0 {
+		f.add("", "%s connections reset by the network, %s not back", thousands(c.Resets), plural(c.Away, "client", "clients"))
+	}
 	for i, why := range reasons(c.Reasons) {
 		if i == mostReasons {
 			f.add("", "and for %s", plural(len(c.Reasons)-mostReasons, "other reason", "other reasons"))

@@ -31,9 +31,14 @@ func results() map[string]*load.Result {
 	refused := perfect()
 	refused.Publications = load.Publications{Due: 60, Refused: 60}
 	refused.Deliveries, refused.Latency, refused.Last = load.Deliveries{}, load.Latency{}, load.Latency{}
+	network := perfect()
+	network.Spec.Network = "edge"
+	network.Problems = []string{"latencies include the network: delay=300ms,jitter=200ms,down=50kbit,up=50kbit"}
+	cuts := perfect()
+	cuts.Spec.Network, cuts.Connects.Resets, cuts.Connects.Away = "flaky", 1234, 2
 	return map[string]*load.Result{
 		"perfect": perfect(), "broken": broken(), "storm": storm, "left": left, "slow": slow, "market": market, "idle": idle,
-		"nobody": nobody, "refused": refused,
+		"nobody": nobody, "refused": refused, "network": network, "cuts": cuts,
 	}
 }
 
@@ -56,7 +61,7 @@ func TestSummary(t *testing.T) {
 
 // A run has failed exactly when something was not as it should be.
 func TestSound(t *testing.T) {
-	want := map[string]bool{"perfect": true, "storm": true, "slow": true, "market": true, "idle": true}
+	want := map[string]bool{"perfect": true, "storm": true, "slow": true, "market": true, "idle": true, "network": true}
 	for name, r := range results() {
 		if report.Sound(r) != want[name] {
 			t.Errorf("%s: sound is %t", name, report.Sound(r))

@@ -174,8 +174,14 @@ func (c *curve) draw(width int, unit func(float64) string) string {
 	return string(text) + "  up to " + unit(highest)
 }
 
-// addresses says where clients connect, in a line.
-func addresses(s *load.Spec) string { return strings.Join(append([]string{s.URL}, s.Nodes...), ", ") }
+// addresses says where clients connect, and through what, in a line.
+func addresses(s *load.Spec) string {
+	text := strings.Join(append([]string{s.URL}, s.Nodes...), ", ")
+	if s.Network != "" {
+		text += " through network " + s.Network
+	}
+	return text
+}
 
 // describe says what a run does, in a line.
 func describe(s *load.Spec) string {
