@@ -99,7 +99,7 @@ func TestPace(t *testing.T) {
 		}
 	}
 	p.call("disconnect", `{"user":"bob","code":3999}`) // control messages come in order
-	receive(t, "disconnect", bob.disconnects)
+	_ = receive(t, "disconnect", bob.disconnects)
 	if got := ann.Bandwidth(); got != 2000 {
 		t.Errorf("the client has %d bytes a second", got)
 	}

@@ -31,7 +31,10 @@ func parseWish(member string, data []byte) (wish, error) {
 	var in struct {
 		Sluice *json.RawMessage `json:"sluice"`
 	}
-	if len(data) == 0 || data[0] != '{' || json.Unmarshal(data, &in) != nil || in.Sluice == nil {
+	if len(data) > 0 && data[0] == '{' {
+		_ = json.Unmarshal(data, &in) // the decoder of commands has seen that it is JSON
+	}
+	if in.Sluice == nil {
 		return wish{}, nil
 	}
 	return decodeWish(member+".sluice", *in.Sluice)

@@ -237,10 +237,9 @@ func (p *Pacer[T]) Len() int { return p.ready + len(p.shut) }
 
 // When returns from when on Next may return something, [Never] if nobody has anything. It may be in the past.
 func (p *Pacer[T]) When() int64 {
-	at := int64(Never)
+	var at int64
 	switch {
 	case p.ready > 0:
-		at = 0
 	case len(p.shut) > 0:
 		at = p.shut[0].opens()
 	default:
