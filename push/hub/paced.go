@@ -80,7 +80,7 @@ func (p *paced) add(sub *Subscription, interval time.Duration) *pace.Item[*Subsc
 	return it
 }
 
-// paceLocked begins a subscription's interval with the deliveries of its answer, and returns it.
+// paceLocked begins a subscription's interval with the deliveries of its answer, if these are all there is, and returns it.
 func (s *Session) paceLocked(sub *Subscription, interval time.Duration, answered []channel.Delivery) time.Duration {
 	if interval == 0 && s.paced == nil {
 		return 0
@@ -94,7 +94,7 @@ func (s *Session) paceLocked(sub *Subscription, interval time.Duration, answered
 		bytes += answered[i].Entry.Size() + publicationBytes
 	}
 	p.pacer.Spend(now, int64(bytes))
-	p.pacer.Served(p.add(sub, interval), now, true)
+	p.pacer.Served(p.add(sub, interval), now, !sub.isBehind())
 	return interval
 }
 
@@ -224,6 +224,7 @@ func (s *Session) turnsLocked(sc *scratch) {
 		p.pacer.Spend(now, int64(sc.batch.bytes-bytes))
 		if sc.batch.bytes >= flushBytes {
 			s.writeLocked(&sc.batch)
+			return // those who are left have their turns in the next flush, of which there are so many in a row: see unlock
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/timingwheel"
 )
@@ -284,5 +285,33 @@ func TestPaceEnded(t *testing.T) {
 	must(t, h.Close())
 	if n := h.Orders(); n != 0 {
 		t.Errorf("%d orders are left", n)
+	}
+}
+
+// What an answer has no room for follows at once: the interval begins when the client has all there was.
+func TestIntervalLargeAnswer(t *testing.T) {
+	h, clock := pacedHub(t, hub.Options{}, nil)
+	from := publishN(t, h, "stream:x", 1, 1)
+	publishN(t, h, "stream:x", 2, 700)
+	publishN(t, h, "value:x", 1, 1)
+	settle(t, h, "stream:x")
+	settle(t, h, "value:x")
+	c := newCarrier(t, open, false)
+	s := c.connect(h, client("c"))
+	told := subscribe(t, s, hub.SubscribeRequest{Channel: "stream:x", Since: &from, Interval: time.Minute})
+	if !told.Recovered || len(told.Deliveries) == 700 {
+		t.Fatalf("%d were in the answer", len(told.Deliveries))
+	}
+	eventually(t, "it has the rest", func() bool { return len(c.data()) == 700-len(told.Deliveries) })
+	none := channel.Budget{Entries: -1}
+	if told := subscribe(t, s, hub.SubscribeRequest{Channel: "value:x", Interval: time.Minute, Budget: none}); len(told.Deliveries) != 0 {
+		t.Fatal("the answer has what nobody asked for")
+	}
+	eventually(t, "it has the value", func() bool { return len(c.data()) == 700-len(told.Deliveries)+1 })
+	publishN(t, h, "value:x", 2, 1)
+	settle(t, h, "value:x")
+	clock.Advance(30 * time.Second)
+	if n := len(c.data()); n != 700-len(told.Deliveries)+1 {
+		t.Errorf("%d within the interval", n)
 	}
 }

@@ -356,7 +356,7 @@ func (s *Session) Close() {
 func (s *Session) close(ctx context.Context) {
 	s.mu.Lock()
 	if s.closed {
-		s.mu.Unlock()
+		s.unlock()
 		return
 	}
 	s.closed = true
