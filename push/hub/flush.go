@@ -230,7 +230,7 @@ func (s *Session) readLocked(sub *Subscription, room int, sc *scratch) bool {
 		deliveries = deliveries[n:]
 	}
 	sc.batch.endLate(sub, end, progress, status == channel.More)
-	if status == channel.More {
+	if status == channel.More && !s.paced.goesBy(sub) { // otherwise it stands in line for what is left
 		s.dirty.Store(true)
 	}
 	clear(sc.deliveries)

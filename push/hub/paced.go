@@ -58,13 +58,16 @@ func (h *Hub) bandwidth(asked int64) int64 {
 	}
 }
 
-// boundLocked bounds the session's bandwidth; 0: no bound. From then on all its subscriptions go by the pacer.
+// boundLocked bounds the session's bandwidth; 0: no bound. With one, all its subscriptions go by the pacer from then on.
 func (s *Session) boundLocked(bandwidth int64) {
 	if bandwidth == 0 && s.paced == nil {
 		return
 	}
 	p := s.pacedLocked()
 	p.pacer.SetBandwidth(p.clock.now(), bandwidth)
+	if bandwidth == 0 {
+		return
+	}
 	for _, sub := range s.subs {
 		p.add(sub, 0)
 	}
@@ -139,7 +142,7 @@ func (s *Session) SetInterval(name string, asked time.Duration) (time.Duration, 
 // spaceLocked gives a subscription an interval and returns what holds.
 func (s *Session) spaceLocked(sub *Subscription, asked time.Duration) time.Duration {
 	holds := sub.topic.part.namespace.interval(asked)
-	if holds == 0 && (s.paced == nil || s.paced.items[sub] == nil) {
+	if holds == 0 && !s.paced.goesBy(sub) {
 		return 0
 	}
 	p := s.pacedLocked()
@@ -174,9 +177,12 @@ func (p *paced) isInTurn(sub *Subscription) bool {
 	return true
 }
 
+// goesBy reports whether a subscription goes by a pacer, which may be nil.
+func (p *paced) goesBy(sub *Subscription) bool { return p != nil && p.items[sub] != nil }
+
 // spend counts bytes that are about to be written.
 func (p *paced) spend(sub *Subscription, bytes int) {
-	if p.items[sub] != nil {
+	if p.goesBy(sub) {
 		p.pacer.Spend(p.clock.now(), int64(bytes))
 	}
 }
