@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/seldom"
 )
 
 // Listener accepts connections. Make one with [Listen] or [Wrap]. All methods may be called by any goroutine at any time.
@@ -37,7 +39,7 @@ type Listener struct {
 	accepted, refused, badHeaders    atomic.Uint64
 	aborted, exhausted, shed, pauses atomic.Uint64
 
-	warned atomic.Int64 // Unix time of the last warning, in nanoseconds
+	warned seldom.Warning
 }
 
 // socket is what *net.TCPListener and *net.UnixListener have in common.

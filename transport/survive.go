@@ -12,9 +12,6 @@ const (
 	maxPause = time.Second
 )
 
-// warnEvery is how often a lack of descriptors is logged.
-const warnEvery = 5 * time.Second
-
 // survive decides what an error of accepting means. It returns nil when accepting may go on, after whatever wait that needs, and the
 // pause that it took, which is the next one's measure.
 func (l *Listener) survive(err error, pause time.Duration) (time.Duration, error) {
@@ -65,12 +62,9 @@ func isAny(err error, errnos ...syscall.Errno) bool {
 
 // warn logs, but not every time.
 func (l *Listener) warn(msg string, err error) {
-	now := time.Now().UnixNano()
-	last := l.warned.Load()
-	if last != 0 && now-last < int64(warnEvery) || !l.warned.CompareAndSwap(last, now) {
-		return
+	if l.warned.Due(time.Now()) {
+		l.o.Logger.Warn(msg, "error", err, "address", l.Addr().String(), "shed", l.shed.Load(), "pauses", l.pauses.Load())
 	}
-	l.o.Logger.Warn(msg, "error", err, "address", l.Addr().String(), "shed", l.shed.Load(), "pauses", l.pauses.Load())
 }
 
 // shedOne waits for a connection and sees to it that its peer is not left hanging though there is no descriptor for it: the reserve is
