@@ -1,11 +1,7 @@
 package session
 
-// # One frame on a session at rest
-//
-// That is nearly every write of a fan-out, and of thousands of sessions each finds all of this code cold: the kernel has run since. So it
-// has a way of its own, without batch, queue and vector. What does not go smoothly ends as it would on the usual way.
-
-// restsLocked reports whether a frame can go straight to the socket: nothing waits, and nobody writes.
+// restsLocked reports whether a frame can go straight to the socket: nothing waits, and nobody writes. That is so with nearly every write of
+// a fan-out, and of thousands of sessions each finds all of this code cold. So these have a way of their own, without batch and queue.
 func (s *Session) restsLocked() bool {
 	return s.pen == penFree && s.q == nil && s.phase.Load() == phaseOpen && (s.gathered == nil || len(s.gathered.Scratch) == 0) && s.isBare()
 }

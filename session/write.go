@@ -37,26 +37,40 @@ const settleRounds = 16
 // takes it at once that is all; otherwise it is queued, and when the queue is full Options.Policy decides. A nil error means that the
 // frame was accepted, not that it has arrived. The errors: [ErrClosed] with the cause, [ErrQueueFull], [ErrTimeout] (Wait, and the
 // session has ended for it), and those of the codec, which leave the session as it is.
-func (s *Session) Send(msg []byte) error { return s.SendAs(nil, msg) }
+func (s *Session) Send(msg []byte) error {
+	if s.packet != nil {
+		return s.packet.send(nil, msg)
+	}
+	s.mu.Lock()
+	g := s.gatherLocked(len(msg) + frameSlack)
+	if s.fitsLocked(g, s.encoder, msg) {
+		return s.gatherMessage(g, s.encoder, msg)
+	}
+	return s.sendLocked(g, nil, msg)
+}
 
 // SendAs is [Session.Send] with e in the codec's place, for protocols with several kinds of messages: text and binary, compressed or not.
 // Like the codec's, calls of e come one at a time and in the order of the bytes, so both may share a state, as compression does, as
 // long as nothing is dropped that they have encoded: by DropOldest, or as a datagram. An e that is also a [Prefixer] has large messages
 // written without being copied. It must not call the session. A nil e is the codec.
 func (s *Session) SendAs(e Encoder, msg []byte) error {
-	if s.packet != nil {
+	switch {
+	case e == nil:
+		return s.Send(msg)
+	case s.packet != nil:
 		return s.packet.send(e, msg)
 	}
 	s.mu.Lock()
 	g := s.gatherLocked(len(msg) + frameSlack)
-	now := e
-	if e == nil {
-		now = s.encoder
-	}
-	if g != nil && now != nil && s.phase.Load() == phaseOpen && (prefixer(now, msg) == nil || !s.c.direct()) {
-		return s.gatherMessage(g, now, msg)
+	if s.fitsLocked(g, e, msg) {
+		return s.gatherMessage(g, e, msg)
 	}
 	return s.sendLocked(g, e, msg)
+}
+
+// fitsLocked reports whether a message is gathered in g. Send does not go by SendAs, for the stack that takes: see encodeError.
+func (s *Session) fitsLocked(g *buffer.Batch, e Encoder, msg []byte) bool {
+	return g != nil && e != nil && s.phase.Load() == phaseOpen && (prefixer(e, msg) == nil || !s.c.direct())
 }
 
 // encoderLocked returns e, or the codec if that is nil, or why nothing can be sent.
@@ -176,13 +190,9 @@ func (s *Session) writeFrame(p []byte, shared bool) error {
 		s.pourLocked()
 		g = nil
 	}
-	if err := s.errLocked(); err != nil {
+	if err := s.errLocked(); err != nil || len(p) == 0 {
 		s.mu.Unlock()
 		return err
-	}
-	if len(p) == 0 {
-		s.mu.Unlock()
-		return nil
 	}
 	if g != nil {
 		g.Gather(p, false)
