@@ -106,9 +106,11 @@ type Unsubscribe struct {
 	Reason string
 }
 
-// The unsubscribes of the client protocol.
+// The unsubscribes of the client protocol, and UnsubscribeSlow, which is ours: the SDKs do with it what they do with all codes that they do
+// not know, from 2500 on.
 var (
 	UnsubscribeServer            = Unsubscribe{2000, "server unsubscribe"}
 	UnsubscribeInsufficientState = Unsubscribe{2500, "insufficient state"}
 	UnsubscribeExpired           = Unsubscribe{2501, "subscription expired"}
+	UnsubscribeSlow              = Unsubscribe{2510, "slow"}
 )

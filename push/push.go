@@ -55,6 +55,9 @@ type Publication struct {
 	Time int64
 	// Op is what it does to the channel.
 	Op Op
+	// Delta says that Data is not the payload but the difference that makes it of the one before. It is so only on the way to clients
+	// that asked for that, see [Delta].
+	Delta bool
 }
 
 // Size is what the publication counts for in byte budgets and retention: the bytes of its data, key and tags.
@@ -81,6 +84,26 @@ func Namespace(channel string) string {
 		return ""
 	}
 	return ns
+}
+
+// MatchChannel reports whether a channel's name is what a pattern says, in which each * stands for any number of characters.
+func MatchChannel(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == name
+	}
+	if !strings.HasPrefix(name, parts[0]) {
+		return false
+	}
+	name = name[len(parts[0]):]
+	for _, part := range parts[1 : len(parts)-1] {
+		i := strings.Index(name, part)
+		if i < 0 {
+			return false
+		}
+		name = name[i+len(part):]
+	}
+	return strings.HasSuffix(name, parts[len(parts)-1])
 }
 
 // CheckChannel reports what is wrong with a channel name: it must have 1 to [MaxChannelLen] bytes of valid UTF-8 without

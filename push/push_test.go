@@ -3,6 +3,7 @@ package push_test
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -88,9 +89,87 @@ func TestMode(t *testing.T) {
 	}
 }
 
+func TestSlow(t *testing.T) {
+	for s, want := range map[push.Slow][3]string{ // in a stream, value and table
+		push.SlowAuto:        {"lose", "conflate", "conflate"},
+		push.SlowConflate:    {"use lose", "conflate", "conflate"},
+		push.SlowLose:        {"lose", "use conflate", "use conflate"},
+		push.SlowUnsubscribe: {"unsubscribe", "unsubscribe", "unsubscribe"},
+		push.SlowDisconnect:  {"disconnect", "disconnect", "disconnect"},
+	} {
+		text, err := s.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back push.Slow
+		if err := back.UnmarshalText(text); err != nil || back != s {
+			t.Errorf("%v: %v %v", s, back, err)
+		}
+		for i, m := range []push.Mode{push.Stream, push.Value, push.Table} {
+			got, err := s.In(m)
+			if said := fmt.Sprint(got, err); !strings.Contains(said, want[i]) || (err != nil) != strings.HasPrefix(want[i], "use") {
+				t.Errorf("%v in a %v: %s, not %s", s, m, said, want[i])
+			}
+		}
+	}
+	if _, err := push.Slow(9).In(push.Stream); err == nil {
+		t.Error("there is no such policy")
+	}
+	var s push.Slow
+	if err := s.UnmarshalText([]byte("wait")); err == nil || !strings.Contains(err.Error(), "unsubscribe or disconnect") {
+		t.Errorf("an unknown policy: %v", err)
+	}
+	if got := push.Slow(9).String(); got != "slow(9)" {
+		t.Error(got)
+	}
+}
+
 func TestSize(t *testing.T) {
 	p := push.Publication{Key: "abc", Data: []byte("12345"), Tags: map[string]string{"k": "value"}}
 	if got := p.Size(); got != 3+5+6 {
 		t.Errorf("size %d", got)
 	}
+}
+
+// A pattern means what the regular expression means that has .* for each star.
+func FuzzMatchChannel(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"", ""},
+		{"*", "stream:x"},
+		{"a*a", "a"},
+		{"a*a", "aba"},
+		{"**", "x"},
+		{"*ab*ab", "abab"},
+		{"*ab*ab", "ab"},
+		{"a*b*c", "abbc"},
+		{"ticks:*", "ticks:AAPL"},
+		{"*.c", "a.b"},
+		{"\xff*", "\xff"},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		if len(pattern) > 50 || len(name) > 200 {
+			return
+		}
+		literal := func(s string) string { // byte for byte, also where it is no UTF-8
+			out := strings.Builder{}
+			for _, b := range []byte(s) {
+				fmt.Fprintf(&out, "(?:\\x{%x})", b)
+			}
+			return out.String()
+		}
+		parts := strings.Split(pattern, "*")
+		for i := range parts {
+			parts[i] = literal(parts[i])
+		}
+		latin := make([]rune, 0, len(name))
+		for _, b := range []byte(name) {
+			latin = append(latin, rune(b))
+		}
+		want := regexp.MustCompile(`(?s)\A` + strings.Join(parts, ".*") + `\z`).MatchString(string(latin))
+		if got := push.MatchChannel(pattern, name); got != want {
+			t.Errorf("%q matches %q: %t, the expression says %t", pattern, name, got, want)
+		}
+	})
 }
