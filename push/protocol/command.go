@@ -95,8 +95,9 @@ type SubscribeRequest struct {
 	Token   string // authorises this one subscription; empty where the namespace does
 	Data    []byte // one JSON value of the application, or nil
 
-	Recover  bool          // resume from Position
-	Position push.Position // the last one the client has seen; counts if Recover is set
+	Recover bool // resume from Position
+	// Position is the last one that the client has seen. It counts if Recover is set, and in map subscriptions.
+	Position push.Position
 
 	Positioned  bool // the client wants to know its position
 	Recoverable bool // the client wants to be able to resume
@@ -105,8 +106,30 @@ type SubscribeRequest struct {
 	Delta  string // the delta form the client can apply, for instance "fossil"; empty for none
 	Filter []byte // a filter on tags, as JSON (member tf), or nil
 	Flag   uint64 // see SubscribeFlagCompaction; at most [push.MaxOffset]
-	Type   uint32 // 0 is an ordinary subscription; others are kinds that SDKs have for special channels (map, shared poll)
+	// Type is SubscriptionPlain, SubscriptionMap, or one of the other kinds that SDKs have for special channels.
+	Type uint32
+
+	// What follows belongs to map subscriptions.
+
+	Phase  uint32 // PhaseState or PhaseStream
+	Limit  int32  // at most so many publications in the answer; 0: as many as the server likes
+	Cursor string // where in the state the answer before ended ([SubscribeResult.Cursor]); empty: at the beginning
 }
+
+// Kinds of subscriptions, as [SubscribeRequest.Type] and [PublishRequest.Type] name them.
+const (
+	SubscriptionPlain = 0
+	// SubscriptionMap: the client keeps the rows of a table by their keys. It is sent the rows in pages, what changed meanwhile, and then
+	// every change.
+	SubscriptionMap = 1
+)
+
+// Phases of a map subscription, as [SubscribeRequest.Phase] and [SubscribeResult.Phase] name them (MapPhase of centrifuge-js 5.8).
+const (
+	PhaseLive   = 0 // an answer only: the client is subscribed
+	PhaseStream = 1 // what has changed since a position
+	PhaseState  = 2 // the rows
+)
 
 // ChannelRequest is a request that says nothing but a channel: unsubscribe, presence and presence_stats.
 type ChannelRequest struct {
@@ -120,7 +143,7 @@ type PublishRequest struct {
 	Key     string // the row in a table channel
 	Tags    map[string]string
 	Removed bool   // remove the row of Key
-	Type    uint32 // 0, or 1 when an SDK addresses a channel as a map
+	Type    uint32 // SubscriptionPlain, or SubscriptionMap when an SDK addresses a channel as a map
 }
 
 // HistoryRequest asks for publications that a channel keeps, and its position.

@@ -45,6 +45,13 @@ var commandForms = []struct {
 		}},
 	},
 	{
+		"subscribe to a map", `{"id":2,"subscribe":{"channel":"quotes:all","epoch":"xyz","offset":12,"type":1,"phase":2,"limit":-5,"cursor":"c"}}`,
+		protocol.Command{ID: 2, Kind: protocol.KindSubscribe, Subscribe: protocol.SubscribeRequest{
+			Channel: "quotes:all", Position: push.Position{Epoch: "xyz", Offset: 12}, Type: protocol.SubscriptionMap,
+			Phase: protocol.PhaseState, Limit: -5, Cursor: "c",
+		}},
+	},
+	{
 		"unsubscribe", `{"id":3,"unsubscribe":{"channel":"a"}}`,
 		protocol.Command{ID: 3, Kind: protocol.KindUnsubscribe, Unsubscribe: protocol.ChannelRequest{Channel: "a"}},
 	},
@@ -181,6 +188,9 @@ func TestDecodeCommandRefusesWhatCanBeAnswered(t *testing.T) {
 		{"server-side", `{"id":1,"connect":{"subs":{"a":{"offset":-1}}}}`, offsetWanted("connect.subs.offset", 41)},
 		{"since", `{"id":1,"history":{"since":{"offset":-1}}}`, offsetWanted("history.since.offset", 37)},
 		{"limit", `{"id":1,"history":{"limit":2147483648}}`, "history.limit: an integer of 32 bits is wanted at byte 27"},
+		{"limit of a page", `{"id":1,"subscribe":{"limit":1.5}}`, "subscribe.limit: an integer of 32 bits is wanted at byte 29"},
+		{"phase", `{"id":1,"subscribe":{"phase":-1}}`, "subscribe.phase: an integer between 0 and 4294967295 is wanted at byte 29"},
+		{"cursor", `{"id":1,"subscribe":{"cursor":3}}`, "subscribe.cursor: a string is wanted at byte 30"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var c protocol.Command

@@ -17,7 +17,8 @@
 //
 //	{"id":1,"connect":{"token":"…","data":…,"subs":{"CHANNEL":{…}},"name":"js","version":"1","headers":{"A":"b"},"flag":0}}
 //	{"id":2,"subscribe":{"channel":"quotes:ABC","token":"…","recover":true,"epoch":"xyz","offset":12,"data":…,"positioned":true,
-//	                     "recoverable":true,"join_leave":true,"delta":"fossil","flag":1,"type":0,"tf":{…}}}
+//	                     "recoverable":true,"join_leave":true,"delta":"fossil","flag":1,"type":0,"tf":{…},
+//	                     "phase":2,"limit":100,"cursor":"…"}}
 //	{"id":3,"unsubscribe":{"channel":"quotes:ABC"}}
 //	{"id":4,"publish":{"channel":"quotes:ABC","data":{"bid":1},"key":"ABC","tags":{"venue":"x"},"removed":false}}
 //	{"id":5,"presence":{"channel":"chat:1"}}
@@ -35,7 +36,7 @@
 //	{"id":1,"connect":{"client":"ID","version":"1.0","expires":true,"ttl":60,"data":…,"subs":{"CHANNEL":{…}},"ping":25,"pong":true,
 //	                   "session":"…","node":"…"}}
 //	{"id":2,"subscribe":{"expires":true,"ttl":60,"recoverable":true,"epoch":"xyz","publications":[…],"recovered":true,"offset":14,
-//	                     "positioned":true,"data":…,"was_recovering":true,"delta":true,"id":7}}
+//	                     "positioned":true,"data":…,"was_recovering":true,"delta":true,"id":7,"phase":2,"state":[…],"cursor":"…"}}
 //	{"id":3,"unsubscribe":{}}   {"id":4,"publish":{}}   {"id":8,"ping":{}}
 //	{"id":5,"presence":{"presence":{"ID":{"user":"42","client":"ID","conn_info":…,"chan_info":…}}}}
 //	{"id":6,"presence_stats":{"num_clients":2,"num_users":1}}
@@ -50,6 +51,7 @@
 //
 //	{"push":{"channel":"quotes:ABC","pub":{"data":{"bid":1},"info":{…},"offset":15,"tags":{"venue":"x"},"key":"ABC"}}}
 //	{"push":{"id":7,"pub":{"data":{"bid":1},"offset":16}}}                  where the subscription has a number
+//	{"push":{"channel":"quotes:ABC","pub":{"data":"8\nE@0,2:1}3x;","offset":17,"delta":true}}}     the difference to the one before
 //	{"push":{"channel":"quotes:ABC","pub":{"data":null,"offset":16,"key":"ABC","removed":true}}}
 //	{"push":{"channel":"quotes:ABC","pub":{"data":null,"offset":17,"cleared":true}}}
 //	{"push":{"channel":"chat:1","join":{"info":{"user":"42","client":"ID"}}}}     leave likewise
@@ -61,6 +63,18 @@
 // A number stands for a channel where the client offered that with bit 1 of the flag of its subscribe request and the answer has one. It
 // holds until the subscription ends. This is what SDKs call channel compaction (subscriptionFlags of centrifuge-js 5.8, fields id of
 // SubscribeResult and Push in its client protocol).
+//
+// A client that asked for deltas and was told that it gets them has to look whether a publication is one. With Fossil deltas all data of the
+// subscription's publications, in pushes and in the answer, are JSON strings that hold it (see [PushOptions]): so SDKs that speak JSON have it.
+//
+// # Maps
+//
+// A client that keeps the rows of a table subscribes with type 1, in steps. It asks for the state, phase 2, page by page: each answer has
+// rows and says where the next page begins, the first also the position as of which all is to be read. Then it asks for the stream,
+// phase 1, from that position: what has changed meanwhile. The answer that has no phase is the one with which it is subscribed; a server
+// may give it with the last page. Then the rows are State, what came after them is Publications, and unlike elsewhere the position is the
+// one behind these. A client that comes back asks for the stream at once, with recover; one whose position does not do gets error 112
+// and begins anew. This is how centrifuge-js 5.8 has it (_mapSubscribe in its source), whose fields these are.
 //
 // One-way transports leave out the object around it, and begin with {"connect":{…}}: see [PushOptions].
 //

@@ -3,7 +3,6 @@ package protocol
 import (
 	"maps"
 	"slices"
-	"strconv"
 )
 
 // AppendCommand appends a command as a client sends it: one JSON object, without a line end. The zero Command is the client's
@@ -81,6 +80,9 @@ func appendSubscribeMembers(dst []byte, r *SubscribeRequest) []byte {
 	dst = appendStringMember(dst, "delta", r.Delta)
 	dst = appendUintMember(dst, "flag", r.Flag)
 	dst = appendUintMember(dst, "type", uint64(r.Type))
+	dst = appendUintMember(dst, "phase", uint64(r.Phase))
+	dst = appendIntMember(dst, "limit", int64(r.Limit))
+	dst = appendStringMember(dst, "cursor", r.Cursor)
 	return appendRawMember(dst, "tf", r.Filter)
 }
 
@@ -95,9 +97,7 @@ func appendPublishMembers(dst []byte, r *PublishRequest) []byte {
 
 func appendHistoryMembers(dst []byte, r *HistoryRequest) []byte {
 	dst = appendStringMember(dst, "channel", r.Channel)
-	if r.Limit != 0 {
-		dst = strconv.AppendInt(appendName(dst, "limit"), int64(r.Limit), 10)
-	}
+	dst = appendIntMember(dst, "limit", int64(r.Limit))
 	if r.HasSince {
 		dst = append(appendName(dst, "since"), '{')
 		dst = appendUintMember(dst, "offset", r.Since.Offset)

@@ -181,6 +181,12 @@ func (s *scanner) subscribeRequest(r *SubscribeRequest) {
 			r.Flag = s.unsigned("flag", push.MaxOffset)
 		case "type":
 			r.Type = uint32(s.unsigned("type", math.MaxUint32))
+		case "phase":
+			r.Phase = uint32(s.unsigned("phase", math.MaxUint32))
+		case "limit":
+			r.Limit = s.signed32("limit")
+		case "cursor":
+			r.Cursor = s.str("cursor")
 		default:
 			s.skip()
 		}

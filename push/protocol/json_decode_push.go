@@ -114,6 +114,8 @@ func (s *scanner) publication() (p push.Publication) {
 			removed = s.boolean("removed")
 		case "cleared":
 			cleared = s.boolean("cleared")
+		case "delta":
+			p.Delta = s.boolean("delta")
 		default:
 			s.skip()
 		}

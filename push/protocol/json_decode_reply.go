@@ -194,6 +194,12 @@ func (s *scanner) subscribeResult(r *SubscribeResult) {
 			r.Delta = s.boolean("delta")
 		case "id":
 			r.ID = s.unsigned("id", push.MaxOffset)
+		case "phase":
+			r.Phase = uint32(s.unsigned("phase", math.MaxUint32))
+		case "state":
+			r.State = s.publications()
+		case "cursor":
+			r.Cursor = s.str("cursor")
 		default:
 			s.skip()
 		}

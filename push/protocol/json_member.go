@@ -36,6 +36,13 @@ func appendUintMember(dst []byte, name string, value uint64) []byte {
 	return strconv.AppendUint(appendName(dst, name), value, 10)
 }
 
+func appendIntMember(dst []byte, name string, value int64) []byte {
+	if value == 0 {
+		return dst
+	}
+	return strconv.AppendInt(appendName(dst, name), value, 10)
+}
+
 // appendRawMember copies a JSON value through; see [CompactData] for what it has to be.
 func appendRawMember(dst []byte, name string, value []byte) []byte {
 	if len(value) == 0 {

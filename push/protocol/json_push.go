@@ -14,6 +14,9 @@ type PushOptions struct {
 	// ID is the subscription's number, by which a publication's push then names it instead of the channel; 0 for the name. A client has
 	// to have agreed to that, see [SubscribeFlagCompaction].
 	ID uint64
+	// Quoted says that the data of publications goes as a JSON string that holds it, as clients that take Fossil deltas expect it. Data that
+	// is no JSON, as these deltas are, can only go that way.
+	Quoted bool
 }
 
 // AppendPush appends a push: one JSON object, without a line end. A push of kind PushUnknown has nothing but its channel and its
@@ -37,7 +40,7 @@ func AppendPublicationPush(dst []byte, channel string, p *push.Publication, o Pu
 	} else {
 		dst = appendStringMember(dst, "channel", channel)
 	}
-	dst = append(AppendPublication(appendName(dst, "pub"), p), '}')
+	dst = append(appendPublication(appendName(dst, "pub"), p, o.Quoted), '}')
 	if !o.Bare {
 		dst = append(dst, '}')
 	}
@@ -47,11 +50,19 @@ func AppendPublicationPush(dst []byte, channel string, p *push.Publication, o Pu
 // AppendPublication appends a publication as it stands in pushes, histories and recovered publications. Data is always there:
 // null when the publication has none. The offset is left out when it is 0, as in the rows of a sweep.
 func AppendPublication(dst []byte, p *push.Publication) []byte {
+	return appendPublication(dst, p, false)
+}
+
+// appendPublication appends a publication, with its data in a string if it is to be quoted.
+func appendPublication(dst []byte, p *push.Publication, quoted bool) []byte {
 	dst = append(dst, `{"data":`...)
-	if len(p.Data) > 0 {
-		dst = append(dst, p.Data...)
-	} else {
+	switch {
+	case len(p.Data) == 0:
 		dst = append(dst, "null"...)
+	case quoted:
+		dst = appendString(dst, p.Data)
+	default:
+		dst = append(dst, p.Data...)
 	}
 	if p.Info != nil {
 		dst = appendClientInfo(appendName(dst, "info"), p.Info)
@@ -61,6 +72,7 @@ func AppendPublication(dst []byte, p *push.Publication) []byte {
 	dst = appendStringMember(dst, "key", p.Key)
 	dst = appendBoolMember(dst, "removed", p.Op == push.Remove)
 	dst = appendBoolMember(dst, "cleared", p.Op == push.Clear)
+	dst = appendBoolMember(dst, "delta", p.Delta)
 	return append(dst, '}')
 }
 

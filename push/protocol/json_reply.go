@@ -89,7 +89,7 @@ func appendSubscribeResult(dst []byte, r *SubscribeResult) []byte {
 	dst = appendExpiry(dst, r.Expires, r.TTL)
 	dst = appendBoolMember(dst, "recoverable", r.Recoverable)
 	dst = appendStringMember(dst, "epoch", r.Position.Epoch)
-	dst = appendPublications(dst, r.Publications)
+	dst = appendPublications(dst, "publications", r.Publications, r.Quoted)
 	dst = appendBoolMember(dst, "recovered", r.Recovered)
 	dst = appendUintMember(dst, "offset", r.Position.Offset)
 	dst = appendBoolMember(dst, "positioned", r.Positioned)
@@ -97,6 +97,9 @@ func appendSubscribeResult(dst []byte, r *SubscribeResult) []byte {
 	dst = appendBoolMember(dst, "was_recovering", r.WasRecovering)
 	dst = appendBoolMember(dst, "delta", r.Delta)
 	dst = appendUintMember(dst, "id", r.ID)
+	dst = appendUintMember(dst, "phase", uint64(r.Phase))
+	dst = appendPublications(dst, "state", r.State, r.Quoted)
+	dst = appendStringMember(dst, "cursor", r.Cursor)
 	return append(dst, '}')
 }
 
@@ -129,7 +132,7 @@ func appendPresenceStatsResult(dst []byte, r *PresenceStatsResult) []byte {
 
 func appendHistoryResult(dst []byte, r *HistoryResult) []byte {
 	dst = append(dst, '{')
-	dst = appendPublications(dst, r.Publications)
+	dst = appendPublications(dst, "publications", r.Publications, false)
 	dst = appendStringMember(dst, "epoch", r.Position.Epoch)
 	dst = appendUintMember(dst, "offset", r.Position.Offset)
 	return append(dst, '}')
@@ -143,16 +146,16 @@ func appendRefreshResult(dst []byte, r *RefreshResult) []byte {
 	return append(dst, '}')
 }
 
-func appendPublications(dst []byte, pubs []push.Publication) []byte {
+func appendPublications(dst []byte, name string, pubs []push.Publication, quoted bool) []byte {
 	if len(pubs) == 0 {
 		return dst
 	}
-	dst = append(appendName(dst, "publications"), '[')
+	dst = append(appendName(dst, name), '[')
 	for i := range pubs {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = AppendPublication(dst, &pubs[i])
+		dst = appendPublication(dst, &pubs[i], quoted)
 	}
 	return append(dst, ']')
 }

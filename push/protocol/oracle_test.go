@@ -55,6 +55,11 @@ func (o *oracle) number(raw json.RawMessage, most uint64) (n uint64) {
 	return n
 }
 
+func (o *oracle) signed(raw json.RawMessage) (n int32) {
+	o.value(raw, &n)
+	return n
+}
+
 func (o *oracle) stringMap(raw json.RawMessage) map[string]string {
 	var m map[string]string
 	for name, value := range o.members(raw) {
@@ -91,7 +96,8 @@ func (o *oracle) subscribe(m map[string]json.RawMessage) protocol.SubscribeReque
 		Position:   push.Position{Epoch: o.str(m["epoch"]), Offset: o.number(m["offset"], push.MaxOffset)},
 		Positioned: o.boolean(m["positioned"]), Recoverable: o.boolean(m["recoverable"]), JoinLeave: o.boolean(m["join_leave"]),
 		Delta: o.str(m["delta"]), Filter: o.filter(m["tf"]), Flag: o.number(m["flag"], push.MaxOffset),
-		Type: uint32(o.number(m["type"], math.MaxUint32)),
+		Type: uint32(o.number(m["type"], math.MaxUint32)), Phase: uint32(o.number(m["phase"], math.MaxUint32)),
+		Limit: o.signed(m["limit"]), Cursor: o.str(m["cursor"]),
 	}
 }
 
@@ -113,12 +119,10 @@ func (o *oracle) connect(m map[string]json.RawMessage) protocol.ConnectRequest {
 
 func (o *oracle) history(m map[string]json.RawMessage) protocol.HistoryRequest {
 	since := o.members(m["since"])
-	r := protocol.HistoryRequest{
-		Channel: o.str(m["channel"]), HasSince: since != nil, Reverse: o.boolean(m["reverse"]),
+	return protocol.HistoryRequest{
+		Channel: o.str(m["channel"]), Limit: o.signed(m["limit"]), HasSince: since != nil, Reverse: o.boolean(m["reverse"]),
 		Since: push.Position{Epoch: o.str(since["epoch"]), Offset: o.number(since["offset"], push.MaxOffset)},
 	}
-	o.value(m["limit"], &r.Limit)
-	return r
 }
 
 func (o *oracle) request(c *protocol.Command, raw json.RawMessage) {
@@ -196,6 +200,7 @@ func FuzzDecodeCommand(f *testing.F) {
 	f.Add([]byte(`{"id":1,"publish":{"channel":"a","channel":5,"data":[1,{"a":"\ud800\u0061"}]},"publish":null}`))
 	f.Add([]byte("{\"id\":-0,\"history\":{\"limit\":-0,\"since\":null,\"since\":{}}}\r"))
 	f.Add([]byte(`{"id":1,"connect":{"headers":{"a":null},"subs":{"a":null,"":{"type":1e0}}}}`))
+	f.Add([]byte(`{"id":1,"subscribe":{"type":1,"phase":2,"limit":-0,"cursor":"\u0031","phase":null,"limit":2147483648}}`))
 	f.Add([]byte("{\"send\":{\"data\":[ \n \"a\\\"\\\\\", 1.0e-2 ]}}"))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if len(line) > 5000 {

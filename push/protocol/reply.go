@@ -51,15 +51,21 @@ type SubscribeResult struct {
 
 	Recoverable bool // the client may resume from its position
 	Positioned  bool // the client is told its position
-	// Position is what the client has once it applied Publications.
+	// Position is what the client has before it applies Publications, which move it one by one; in a map subscription once it applied them.
 	Position push.Position
 
 	WasRecovering bool // the client had asked to resume
 	Recovered     bool // and has missed nothing: Publications are all there were
 	Publications  []push.Publication
 
+	Phase  uint32             // of a map subscription: PhaseLive when the client is subscribed, otherwise what this is a page of
+	State  []push.Publication // rows of a map subscription
+	Cursor string             // where the next page of rows begins; empty when there is none
+
 	Data  []byte // one JSON value for the application, or nil
 	Delta bool   // publications may come as deltas, in the form asked for
+	// Quoted says that the data of Publications and State goes as strings, see [PushOptions]. Decoded, it is not set, and data is what came.
+	Quoted bool
 	// ID is a number by which pushes of publications name the subscription instead of the channel, until it ends; 0 when they do not.
 	ID uint64
 }

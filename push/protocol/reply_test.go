@@ -58,6 +58,14 @@ var replyForms = []struct {
 			Publications: []push.Publication{{Data: []byte("1"), Offset: 3}, {Data: []byte(`{"b":[]}`), Offset: push.MaxOffset}},
 		}},
 	},
+	{
+		"rows of a map",
+		`{"id":2,"subscribe":{"epoch":"e","offset":4,"phase":2,"state":[{"data":1,"offset":3,"key":"a"},{"data":2,"offset":4,"key":"b"}],"cursor":"c"}}`,
+		protocol.Reply{ID: 2, Kind: protocol.KindSubscribe, Subscribe: protocol.SubscribeResult{
+			Position: push.Position{Epoch: "e", Offset: 4}, Phase: protocol.PhaseState, Cursor: "c",
+			State: []push.Publication{{Data: []byte("1"), Offset: 3, Key: "a"}, {Data: []byte("2"), Offset: 4, Key: "b"}},
+		}},
+	},
 	{"unsubscribe", `{"id":3,"unsubscribe":{}}`, protocol.Reply{ID: 3, Kind: protocol.KindUnsubscribe}},
 	{"publish", `{"id":4,"publish":{}}`, protocol.Reply{ID: 4, Kind: protocol.KindPublish}},
 	{
