@@ -47,9 +47,9 @@ var layers = map[string]layer{
 
 	// The platform.
 	"push":               {},
-	"push/channel":       {ours: []string{"push"}},
-	"push/protocol":      {ours: []string{"push"}},
 	"push/delta":         {},
+	"push/channel":       {ours: []string{"push", "push/delta"}},
+	"push/protocol":      {ours: []string{"push"}},
 	"push/broker":        {ours: []string{"push"}},
 	"push/broker/memory": {ours: []string{"push", "push/broker", "push/channel"}},
 	"push/broker/nats": {
@@ -58,9 +58,10 @@ var layers = map[string]layer{
 	},
 	"push/pushtest": {ours: []string{"push", "push/broker"}},
 	"push/pace":     {ours: []string{"push"}},
-	"push/hub":      {ours: []string{"push", "push/channel", "push/broker", "push/pace", "timingwheel"}},
-	"push/gateway":  {ours: []string{"push", "push/channel", "push/hub", "push/protocol", "session", "websocket/wire"}},
-	"push/api":      {ours: []string{"push", "push/channel", "push/hub", "push/protocol"}},
+	"push/alarm":    {ours: []string{"timingwheel"}},
+	"push/hub":      {ours: []string{"push", "push/channel", "push/broker", "push/pace", "push/alarm", "timingwheel"}},
+	"push/gateway":  {ours: []string{"push", "push/channel", "push/hub", "push/pace", "push/protocol", "session", "websocket/wire"}},
+	"push/api":      {ours: []string{"push", "push/channel", "push/hub", "push/pace", "push/protocol"}},
 	"push/config":   {ours: []string{"push"}, foreign: []string{"github.com/goccy/go-yaml"}},
 	"push/load": {
 		ours:    []string{"push", "push/protocol", "push/pushtest/network", "session", "transport", "websocket", "websocket/wire"},
@@ -74,6 +75,10 @@ var layers = map[string]layer{
 
 	// A weak network, for tests and for load: it knows nothing of the platform.
 	"push/pushtest/network": {},
+	"push/laws":             {},
+
+	// A command for testing.
+	"push/laws/book": {ours: []string{"push", "push/delta", "push/protocol", "push/pushtest/network", "websocket"}},
 
 	// The binary.
 	"cmd/...": {any: true},

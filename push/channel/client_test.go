@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/delta"
 )
 
 // client is a subscriber as simple as one can be. It believes what it is sent, and notes the first thing that breaks a law.
@@ -128,10 +129,34 @@ func (c *client) checkDelta(d channel.Delivery, delta bool) {
 			c.fail("wrong base: row %s is sent as %d→%d, the client holds %d (bytes %t)",
 				key, d.Entry.Prev, d.Entry.Offset, have.offset, have.bytes)
 		}
+		c.checkChange(d, have.data)
 	} else {
 		c.full++
 	}
 	c.rows[key] = held{offset: d.Entry.Offset, data: string(d.Entry.Data), bytes: true}
+}
+
+// key returns the key of the publication at an offset.
+func (c *client) key(offset uint64) string {
+	for _, p := range c.w.between(offset-1, offset) {
+		return p.Key
+	}
+	return "none"
+}
+
+// checkChange applies the difference that would be sent to what the client holds.
+func (c *client) checkChange(d channel.Delivery, have string) {
+	if !d.Delta || d.Change == nil && d.Entry.Key != c.key(d.Entry.Prev) {
+		return // it was planted, or there is nothing to build on for clients that go by keys
+	}
+	fossil, err := delta.ApplyFossil(nil, []byte(have), d.Change.Diff(push.Fossil), 1<<10)
+	if err != nil || string(fossil) != string(d.Entry.Data) {
+		c.fail("the fossil delta of %d makes %q of %q: %v", d.Entry.Offset, fossil, have, err)
+	}
+	merged, err := delta.ApplyMergePatch(nil, []byte(have), d.Change.Diff(push.Merge))
+	if err != nil || string(merged) != string(d.Entry.Data) {
+		c.fail("the merge patch of %d makes %q of %q: %v", d.Entry.Offset, merged, have, err)
+	}
 }
 
 // converged compares the client's rows with the truth.

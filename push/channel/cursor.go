@@ -50,6 +50,15 @@ func (c Cursor) settle() Cursor {
 	return c
 }
 
+// known is the offset up to which the client's table needs no removals: what is gone by then is not in it. For one that is being filled from
+// nothing that is the head at which filling began. In a stream it is the cursor's offset.
+func (c Cursor) known() uint64 {
+	if c.state == filling {
+		return c.mark
+	}
+	return c.at
+}
+
 // held is the offset up to which the client is known not to hold rows whose tags did not match.
 func (c Cursor) held() uint64 {
 	if c.state == filling {

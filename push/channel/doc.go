@@ -35,5 +35,5 @@
 // last reached the head: up to there the subscriber holds the newest version of everything. Start is where the server last set the
 // cursor: of what lies before, the subscriber's bytes are not known, only its word. Simpler rules fail: with prev ≤ cursor, a read that
 // was cut short has passed a row by whose older version the client still holds; without start, a resumed client is sent a difference to
-// bytes it may have lost. The law tests plant both.
+// bytes it may have lost. The law tests plant both. In a stream no entry is passed by, so there level does not matter: start ≤ prev ≤ cursor.
 package channel

@@ -48,12 +48,16 @@ type Delivery struct {
 	// Offset is the subscriber's position once it has this delivery, to be sent along; 0 when the position stays as it was
 	// (rows in the midst of a sweep).
 	Offset uint64
-	// Lost is how many entries were lost, −1 when that is not known; only for Lost.
+	// Lost is how many entries were lost, −1 when that is not known. A log says it with the kind Lost; the hub puts it into the Put that
+	// follows, for who tells the client. With a filter it counts what did not match, too.
 	Lost int64
 	// Kind says what to send.
 	Kind Kind
 	// Delta allows a Put to be sent as the difference to the entry at Entry.Prev.
 	Delta bool
+	// Change is what such a difference is made of, if Delta is set and the log has it: not when the keys differ, and not before
+	// [Log.KeepChanges]. Follow leaves it to the caller, who asks [Log.Change] when the entry is appended.
+	Change *Change
 }
 
 // Commit returns the cursor to store after the first taken of the deliveries of one Read were taken: c is the cursor that was

@@ -13,3 +13,11 @@ func (l *Log) At(offset uint64) Cursor {
 	}
 	return c
 }
+
+// Changes returns how many changes are kept.
+func (l *Log) Changes() int {
+	if l.kept == nil {
+		return 0
+	}
+	return len(l.kept.of)
+}

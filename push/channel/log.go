@@ -1,6 +1,10 @@
 package channel
 
-import "github.com/sluice-push/sluice/push"
+import (
+	"unique"
+
+	"github.com/sluice-push/sluice/push"
+)
 
 // Policy is what the logs of one namespace have in common. It must not be changed while logs use it.
 type Policy struct {
@@ -12,22 +16,24 @@ type Policy struct {
 // concurrently, except that [Log.Read] and the other methods that change nothing may run beside each other.
 type Log struct {
 	policy *Policy
-	epoch  string
+	epoch  unique.Handle[string]
 
 	head    uint64 // everything up to here is known to this log
-	last    uint64 // offset of the newest entry appended, kept or not
 	floor   uint64 // a reader from here on misses nothing
 	ordinal uint64 // of the newest entry
+	voided  uint64 // all up to here was forgotten at once, or never known to this log
 
 	stream *stream // stream mode
 	table  *table  // table mode
 	value  *Entry  // value mode: the row, possibly its tombstone; nil before the first and after the tombstone was evicted
+
+	kept *changes // nil: none are kept
 }
 
 // New returns an empty log that knows of everything up to start.Offset, and of what came after floor misses nothing. Both are the
 // same for a channel that begins now; when history is loaded, start is where the loading begins and floor is what the source says.
 func New(p *Policy, start push.Position, floor uint64) *Log {
-	l := &Log{policy: p, epoch: start.Epoch, head: start.Offset, last: start.Offset, floor: floor}
+	l := &Log{policy: p, epoch: unique.Make(start.Epoch), head: start.Offset, floor: floor, voided: floor}
 	switch p.Mode {
 	case push.Stream:
 		l.stream = &stream{}
@@ -45,7 +51,7 @@ func (l *Log) Head() uint64 { return l.head }
 func (l *Log) Floor() uint64 { return l.floor }
 
 // Epoch returns the epoch that all the log's offsets belong to.
-func (l *Log) Epoch() string { return l.epoch }
+func (l *Log) Epoch() string { return l.epoch.Value() }
 
 // Mode returns the log's mode.
 func (l *Log) Mode() push.Mode { return l.policy.Mode }
@@ -71,17 +77,21 @@ func (l *Log) empty() bool {
 	return l.value == nil || l.value.Removed()
 }
 
-// Bytes returns what the entries kept count for, as push.Publication.Size has it.
+// Bytes returns what the entries kept count for, as push.Publication.Size has it, and the data that is kept of what they replaced.
 func (l *Log) Bytes() int64 {
+	var n int64
 	switch {
 	case l.stream != nil:
-		return l.stream.bytes
+		n = l.stream.bytes
 	case l.table != nil:
-		return l.table.bytes
+		n = l.table.bytes
 	case l.value != nil:
-		return int64(l.value.Size())
+		n = int64(l.value.Size())
 	}
-	return 0
+	if l.kept != nil {
+		n += l.kept.bytes
+	}
+	return n
 }
 
 // Append adds a publication at its offset and returns its entry, or nil when the log knows of that offset already: a publication
@@ -99,8 +109,11 @@ func (l *Log) AppendRetagged(p push.Publication, retag uint64) *Entry {
 	if p.Op != push.Clear { // a clear is nothing that a reader could miss
 		l.ordinal++
 	}
-	e := &Entry{Publication: p, Ordinal: l.ordinal, After: max(l.last, l.floor), Retag: p.Offset}
-	l.head, l.last = p.Offset, p.Offset
+	e := &Entry{Publication: p, Ordinal: l.ordinal, After: max(l.newest(), l.floor), Retag: p.Offset}
+	if l.kept != nil {
+		l.keepChange(e)
+	}
+	l.head = p.Offset
 	switch {
 	case p.Op == push.Clear:
 		l.reset(p.Offset)
@@ -121,6 +134,19 @@ func (l *Log) AppendRetagged(p push.Publication, retag uint64) *Entry {
 		e.Retag = retag
 	}
 	return e
+}
+
+// newest returns the offset of the newest entry, 0 when there is none. One that was evicted is not above the floor.
+func (l *Log) newest() uint64 {
+	switch {
+	case l.stream != nil:
+		if e := l.stream.newest(); e != nil {
+			return e.Offset
+		}
+	case l.newestSlot() != none:
+		return l.row(l.newestSlot()).Offset
+	}
+	return 0
 }
 
 // replace notes what e takes the place of: old is the row of the same key, nil if there is none.
@@ -160,7 +186,7 @@ func (l *Log) Gap(offset uint64) bool {
 		return false
 	}
 	l.ordinal++
-	l.head, l.last = offset, offset
+	l.head = offset
 	l.reset(offset)
 	l.stream.gap = l.ordinal
 	return true
@@ -168,7 +194,7 @@ func (l *Log) Gap(offset uint64) bool {
 
 // reset forgets all entries and raises the floor to the head.
 func (l *Log) reset(floor uint64) {
-	l.floor = floor
+	l.floor, l.voided = floor, floor
 	switch {
 	case l.stream != nil:
 		l.stream = &stream{gap: l.stream.gap}
@@ -176,6 +202,15 @@ func (l *Log) reset(floor uint64) {
 		l.table = newTable()
 	}
 	l.value = nil
+	if l.kept != nil {
+		*l.kept = changes{of: map[uint64]*Change{}}
+	}
+}
+
+// Voided reports whether a reader at c cannot be told everything for a reason that has nothing to do with how quick it is: the channel was
+// cleared, there was a gap, or this log was loaded after it had happened.
+func (l *Log) Voided(c Cursor) bool {
+	return c.known() < l.voided
 }
 
 // RaiseFloor says that what lies at or below floor was evicted at the source, so that this log can no longer promise it either. In
@@ -188,6 +223,7 @@ func (l *Log) RaiseFloor(floor uint64) {
 	l.floor = floor
 	if l.stream != nil {
 		for e := l.stream.oldest(); e != nil && e.Offset <= floor; e = l.stream.oldest() {
+			l.kept.drop(e.Offset)
 			l.stream.pop()
 		}
 	}
@@ -240,6 +276,7 @@ func (l *Log) evict(test func(oldest *Entry) bool) int {
 		}
 		switch {
 		case l.stream != nil:
+			l.kept.drop(e.Offset)
 			l.stream.pop()
 		case l.table != nil:
 			l.table.popTombstone()

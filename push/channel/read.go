@@ -60,7 +60,7 @@ func (l *Log) Follow(c Cursor, v *View, e *Entry) (Delivery, bool) {
 	if c.state == sweeping || c.state == filling || c.at < e.After || c.at >= e.Offset || e.Op == push.Clear {
 		return Delivery{}, false
 	}
-	d := Delivery{Entry: e, Offset: e.Offset, Delta: v.allowsDelta(c, e)}
+	d := Delivery{Entry: e, Offset: e.Offset, Delta: v.allowsDelta(c, e, l.policy.Mode)}
 	var send bool
 	if l.policy.Mode == push.Stream {
 		send = v.Matches(e.Tags)
@@ -95,6 +95,14 @@ func (r *reader) deliver(d Delivery) {
 	}
 }
 
+// change returns what the difference of an entry is made of, if it may be sent as one.
+func (r *reader) change(delta bool, e *Entry) *Change {
+	if !delta {
+		return nil
+	}
+	return r.log.Change(e)
+}
+
 func (r *reader) readStream() Status {
 	l := r.log
 	if r.cursor.at < l.floor {
@@ -105,10 +113,10 @@ func (r *reader) readStream() Status {
 			return More
 		}
 		e := l.stream.at(i)
-		delta := r.view.allowsDelta(r.cursor, e)
+		delta := r.view.allowsDelta(r.cursor, e, push.Stream)
 		r.cursor.at, r.cursor.mark, r.cursor.state = e.Offset, e.Ordinal, settled
 		if r.view.Matches(e.Tags) {
-			r.deliver(Delivery{Entry: e, Kind: Put, Delta: delta, Offset: e.Offset})
+			r.deliver(Delivery{Entry: e, Kind: Put, Delta: delta, Change: r.change(delta, e), Offset: e.Offset})
 		}
 	}
 	r.cursor.at, r.cursor.level, r.cursor.mark, r.cursor.state = l.head, l.head, l.ordinal, settled
@@ -137,13 +145,8 @@ func (r *reader) lose() {
 
 func (r *reader) readTable() Status {
 	l := r.log
-	// What was removed and forgotten after the client's table was as it is now cannot be told any more. For a client that is
-	// being filled from nothing that is the head at which filling began.
-	known := r.cursor.at
-	if r.cursor.state == filling {
-		known = r.cursor.mark
-	}
-	if known < l.floor {
+	// What was removed and forgotten after the client's table was as it is now cannot be told any more.
+	if r.cursor.known() < l.floor {
 		if r.cursor.state == filling {
 			if r.cursor.restarts+1 >= maxRestarts {
 				return TooSlow
@@ -186,10 +189,10 @@ func (r *reader) readRows(slot int32) Status {
 	for ; slot != none; slot = l.newer(slot) {
 		e := l.row(slot)
 		kind, ok := r.view.choose(r.cursor, e)
-		delta := kind == Put && r.view.allowsDelta(r.cursor, e)
+		delta := kind == Put && r.view.allowsDelta(r.cursor, e, push.Table)
 		r.cursor.at = e.Offset
 		if ok {
-			r.deliver(Delivery{Entry: e, Kind: kind, Delta: delta, Offset: e.Offset})
+			r.deliver(Delivery{Entry: e, Kind: kind, Delta: delta, Change: r.change(delta, e), Offset: e.Offset})
 		}
 	}
 	r.cursor.at, r.cursor.level, r.cursor.restarts = l.head, l.head, 0

@@ -1,6 +1,10 @@
 package channel
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/sluice-push/sluice/push"
+)
 
 // stream holds the entries of a stream channel in offset order: a slice whose front is given up in steps, so that evicting the
 // oldest costs nothing and the memory stays within twice what is kept.
@@ -66,4 +70,20 @@ func (s *stream) above(offset uint64) int {
 		return 0
 	})
 	return i
+}
+
+// Beyond returns the offset up to which a stream keeps entries that a retention, by count and bytes, would not: 0 when there are none, and in
+// the other modes. Age does not count.
+func (l *Log) Beyond(h push.History) uint64 {
+	if l.stream == nil {
+		return 0
+	}
+	s, offset, bytes := l.stream, uint64(0), l.stream.bytes
+	for i := range s.len() {
+		if (h.Size <= 0 || s.len()-i <= h.Size) && (h.Bytes <= 0 || bytes <= h.Bytes) {
+			break
+		}
+		offset, bytes = s.at(i).Offset, bytes-int64(s.at(i).Size())
+	}
+	return offset
 }

@@ -26,7 +26,7 @@ const (
 // Subscribe returns the cursor of a new subscription. since is the position the client resumes from, with the epoch that its view
 // was told ([View.Epoch]); nil when it asks for nothing.
 func (l *Log) Subscribe(since *push.Position, v *View) (Cursor, Outcome) {
-	if since == nil || since.Epoch == "" || since.Epoch != v.Epoch(l.epoch) || since.Offset < l.floor || since.Offset > push.MaxOffset {
+	if since == nil || since.Epoch == "" || since.Epoch != v.Epoch(l.Epoch()) || since.Offset < l.floor || since.Offset > push.MaxOffset {
 		return l.fresh(), Fresh
 	}
 	c := Cursor{}.set(since.Offset)

@@ -5,6 +5,8 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
+
+	"github.com/sluice-push/sluice/push"
 )
 
 // Term is one condition on a publication's tags: the tag must have one of the values.
@@ -80,6 +82,10 @@ func (v *View) choose(c Cursor, e *Entry) (Kind, bool) {
 }
 
 // allowsDelta is the delta rule. A client with a filter may never have been sent what an entry replaced, so it gets no deltas.
-func (v *View) allowsDelta(c Cursor, e *Entry) bool {
-	return e.Prev != 0 && c.start <= e.Prev && e.Prev <= c.level && (v == nil || len(v.Filter) == 0)
+func (v *View) allowsDelta(c Cursor, e *Entry, mode push.Mode) bool {
+	known := c.level
+	if mode == push.Stream {
+		known = c.at
+	}
+	return e.Prev != 0 && c.start <= e.Prev && e.Prev <= known && (v == nil || len(v.Filter) == 0)
 }

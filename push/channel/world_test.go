@@ -74,6 +74,13 @@ func (w *world) policy(size, age int) *channel.Policy {
 	return &channel.Policy{Mode: w.mode, History: push.History{Size: size, Age: time.Duration(age) * time.Millisecond}}
 }
 
+// newLog returns the log of a node that has clients.
+func (w *world) newLog(size, age int, start push.Position, floor uint64) *channel.Log {
+	l := channel.New(w.policy(size, age), start, floor)
+	l.KeepChanges(true)
+	return l
+}
+
 // newEpoch ends all lives: the source begins at a place of its own, and clients come back with positions that mean nothing.
 func (w *world) newEpoch() {
 	w.epoch++
@@ -81,7 +88,7 @@ func (w *world) newEpoch() {
 	w.offset = uint64(w.IntN(20))
 	start := push.Position{Epoch: "e" + strconv.Itoa(w.epoch), Offset: w.offset}
 	w.source = channel.New(w.policy(40, 200), start, w.offset)
-	w.nodes[0].log = channel.New(w.policy(12, 60), start, w.offset)
+	w.nodes[0].log = w.newLog(12, 60, start, w.offset)
 	w.nodes[1].joined, w.nodes[2].joined = false, false
 	clear(w.subs)
 }
@@ -128,7 +135,10 @@ func (w *world) publish() {
 	case n < 15 && w.mode != push.Stream:
 		p.Op, p.Tags = push.Remove, nil
 	default:
-		p.Data = []byte(strconv.FormatUint(w.offset*10, 10))
+		p.Data = strconv.AppendUint(nil, w.offset*10, 10)
+		if !w.filters { // where there are deltas it has to be worth while
+			p.Data = fmt.Appendf(nil, `{"always":"the same, again and again","value":%s}`, p.Data)
+		}
 	}
 	w.truth = append(w.truth, p)
 	w.source.Append(p)
@@ -144,6 +154,9 @@ func (w *world) arrive(n int) {
 		for _, s := range w.subs {
 			if e != nil && s != nil && s.node == hub && w.IntN(2) == 0 {
 				if d, ok := hub.log.Follow(s.cursor, s.client.view, e); ok {
+					if d.Delta {
+						d.Change = hub.log.Change(e)
+					}
 					w.deliver(s, []channel.Delivery{d}, d.Next, 1)
 				}
 			}
@@ -154,7 +167,7 @@ func (w *world) arrive(n int) {
 // reload replaces the hub's log by what the source still has. Cursors move over.
 func (w *world) reload() {
 	hub := w.nodes[0]
-	fresh := channel.New(w.policy(12, 60), push.Position{Epoch: w.source.Epoch()}, 0)
+	fresh := w.newLog(12, 60, push.Position{Epoch: w.source.Epoch()}, 0)
 	for e := range w.source.Entries() {
 		fresh.Append(e.Publication)
 	}
@@ -232,7 +245,7 @@ func (w *world) join(r *node, floor uint64) {
 	hub := w.nodes[0]
 	was := r.joined
 	r.joined = true
-	r.log = channel.New(w.policy(8, 40), push.Position{Epoch: hub.log.Epoch()}, 0)
+	r.log = w.newLog(8, 40, push.Position{Epoch: hub.log.Epoch()}, 0)
 	for e := range hub.log.Entries() {
 		w.replicate(r, e)
 	}

@@ -1,0 +1,54 @@
+package channel_test
+
+import (
+	"testing"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/channel"
+)
+
+// Readers that evictions overtook are told apart from those that nothing could have saved.
+func TestVoided(t *testing.T) {
+	start := push.Position{Epoch: "e", Offset: 10}
+	put := func(l *channel.Log, offset uint64, key string, op push.Op) {
+		p := push.Publication{Offset: offset, Key: key, Op: op}
+		if l.Append(p) == nil {
+			t.Fatalf("%d was not appended", offset)
+		}
+	}
+	tests := []struct {
+		name string
+		mode push.Mode
+		miss func(l *channel.Log) // makes a reader at 20 miss something
+		want bool
+	}{
+		{"evicted", push.Stream, func(l *channel.Log) { put(l, 25, "", push.Set); l.RaiseFloor(25) }, false},
+		{"gap", push.Stream, func(l *channel.Log) { l.Gap(25) }, true},
+		{"gap, then evicted", push.Stream, func(l *channel.Log) { l.Gap(25); put(l, 26, "", push.Set); l.RaiseFloor(26) }, true},
+		{"removals forgotten", push.Table, func(l *channel.Log) { put(l, 25, "k", push.Remove); l.RaiseFloor(25) }, false},
+		{"cleared", push.Table, func(l *channel.Log) { put(l, 25, "", push.Clear) }, true},
+		{"cleared", push.Value, func(l *channel.Log) { put(l, 25, "", push.Clear) }, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.mode.String()+" "+tt.name, func(t *testing.T) {
+			l := channel.New(&channel.Policy{Mode: tt.mode}, start, 5)
+			put(l, 20, "k", push.Set)
+			c, _ := l.Subscribe(&push.Position{Epoch: "e", Offset: 20}, nil)
+			filling, _ := l.Subscribe(nil, nil) // of a table; it begins at 20 as well
+			if l.Voided(c) || l.Voided(filling) {
+				t.Error("nothing has happened yet")
+			}
+			tt.miss(l)
+			if l.Voided(c) != tt.want || l.Voided(filling) != tt.want {
+				t.Errorf("%t, and of one that is being filled %t", l.Voided(c), l.Voided(filling))
+			}
+			later, _ := l.Subscribe(nil, nil)
+			if l.Voided(later) {
+				t.Error("who came later has missed nothing")
+			}
+			if loaded := channel.New(&channel.Policy{Mode: tt.mode}, start, 30); !loaded.Voided(loaded.Rebase(c)) {
+				t.Error("what happened before a log was loaded says nothing about readers")
+			}
+		})
+	}
+}
