@@ -97,6 +97,7 @@ func New(h *hub.Hub, o *Options) *Handler {
 		"publish":        {ScopePublish, typed(a.publish)},
 		"broadcast":      {ScopePublish, typed(a.broadcast)},
 		"history":        {ScopeRead, typed(a.history)},
+		"history_remove": {ScopePublish, typed(a.historyRemove)},
 		"presence":       {ScopeRead, typed(a.presence)},
 		"presence_stats": {ScopeRead, typed(a.presenceStats)},
 		"channels":       {ScopeRead, typed(a.channels)},

@@ -13,7 +13,7 @@ import (
 // FuzzBody: whatever the body, the answer is one JSON object with a result or an error, and never an error of ours.
 func FuzzBody(f *testing.F) {
 	methods := []string{
-		"publish", "broadcast", "history", "presence", "presence_stats", "channels", "info", "disconnect", "unsubscribe", "other",
+		"publish", "broadcast", "history", "history_remove", "presence", "presence_stats", "channels", "info", "disconnect", "unsubscribe", "other",
 	}
 	for _, seed := range []string{
 		``, `{}`, `null`, `[]`, `{"channel":"a","data":{"x":[1,"2",null]},"tags":{"a":"b"},"key":"k","idempotency_key":"i"}`,

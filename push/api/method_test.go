@@ -162,6 +162,25 @@ func TestTable(t *testing.T) {
 		`{"result":{"publications":[{"data":3,"offset":3,"key":"x","tags":{"venue":"v"}}],"offset":4,"epoch":"EPOCH"}}`, "table:a")
 }
 
+// TestHistoryRemove: a table is cleared, and goes on; a stream is not.
+func TestHistoryRemove(t *testing.T) {
+	p := newPlace(t, nil)
+	const all = `{"channel":"table:a","limit":-1}`
+	p.call("publish", `{"channel":"table:a","data":1}`)
+	p.want("history_remove", `{"channel":"table:a"}`, `{"result":{}}`, "table:a")
+	p.want("history", all, `{"result":{"publications":[],"offset":2,"epoch":"EPOCH"}}`, "table:a")
+	p.call("publish", `{"channel":"table:a","data":2}`)
+	p.want("history", all, `{"result":{"publications":[{"data":2,"offset":3}],"offset":3,"epoch":"EPOCH"}}`, "table:a")
+	for body, want := range map[string]string{
+		`{}`:              `{"error":{"code":107,"message":"channel is missing"}}`,
+		`{"channel":"a"}`: `{"error":{"code":107,"message":"channels of namespace \"\" are streams: nothing can be removed from them"}}`,
+	} {
+		if got := p.call("history_remove", body); got != want {
+			t.Errorf("got %s\nwant %s", got, want)
+		}
+	}
+}
+
 // TestHistoryOfForeignData: what is not JSON, because it came in elsewhere, makes an error and no torn answer.
 func TestHistoryOfForeignData(t *testing.T) {
 	p := newPlace(t, nil)

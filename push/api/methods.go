@@ -3,11 +3,11 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/hub"
+	"github.com/sluice-push/sluice/push/pace"
 	"github.com/sluice-push/sluice/push/protocol"
 )
 
@@ -96,6 +96,14 @@ func (a *Handler) broadcast(ctx context.Context, r *broadcastRequest) (any, erro
 		out.Responses[i] = a.answer(a.put(ctx, name, p, r.IdempotencyKey))
 	}
 	return out, nil
+}
+
+// historyRemove clears a table or value. Streams go on by themselves, as their retention says.
+func (a *Handler) historyRemove(ctx context.Context, r *channelRequest) (any, error) {
+	if _, err := a.put(ctx, r.Channel, push.Publication{Op: push.Clear}, ""); err != nil {
+		return nil, err
+	}
+	return struct{}{}, nil
 }
 
 type historyRequest struct {
@@ -297,27 +305,15 @@ type paceRequest struct {
 }
 
 func (a *Handler) pace(ctx context.Context, r *paceRequest) (any, error) {
-	var b hub.Bounds
 	switch {
 	case r.User == "" && r.Client == "":
 		return nil, push.ErrBadRequest.WithMessage("user or client is missing")
 	case r.Interval == nil && r.Bandwidth == nil:
 		return nil, push.ErrBadRequest.WithMessage("interval (milliseconds) or bandwidth (bytes a second) is missing")
-	case r.Interval != nil && (*r.Interval < 0 || *r.Interval > maxInterval):
-		return nil, push.ErrBadRequest.WithMessage("interval is %d milliseconds, it has to be from 0 to %d", *r.Interval, maxInterval)
-	case r.Bandwidth != nil && *r.Bandwidth < 0:
-		return nil, push.ErrBadRequest.WithMessage("bandwidth is %d, it has to be 0 or more bytes a second", *r.Bandwidth)
 	}
-	if r.Interval != nil {
-		d := time.Duration(*r.Interval) * time.Millisecond
-		if d == 0 {
-			d = -1
-		}
-		b.Interval = &d
+	b, err := pace.BoundsOf(r.Interval, r.Bandwidth)
+	if err != nil {
+		return nil, push.ErrBadRequest.WithMessage("%v", err)
 	}
-	b.Bandwidth = r.Bandwidth
 	return struct{}{}, a.hub.Pace(ctx, hub.Target{User: r.User, Client: r.Client}, r.Channel, b)
 }
-
-// maxInterval is the longest interval, a day in milliseconds.
-const maxInterval = 24 * 60 * 60 * 1000

@@ -45,7 +45,7 @@ func TestStats(t *testing.T) {
 			t.Errorf("%s: %v, want %v", method, got, want)
 		}
 	}
-	if n := len(p.handler.Stats().Requests); n != 11 || observed.Load() != 9 {
+	if n := len(p.handler.Stats().Requests); n != 12 || observed.Load() != 9 {
 		t.Errorf("%d methods, %d requests observed", n, observed.Load())
 	}
 }

@@ -155,6 +155,10 @@ type Namespace struct {
 	MinInterval Duration `yaml:"min_interval"`
 	// Priority says whose turn it is where a client cannot be sent everything at once, from 0, the lowest, to 9.
 	Priority int `yaml:"priority"`
+	// Slow says what becomes of subscriptions whose clients are too slow to be told everything; the mode has to have that policy.
+	Slow push.Slow `yaml:"slow"`
+	// Delta lists the forms in which clients may take publications as differences; empty: none.
+	Delta []push.Delta `yaml:"delta"`
 	// Allow says who may do what.
 	Allow Allow `yaml:"allow"`
 }
@@ -227,6 +231,7 @@ func DefaultNamespace(name string) Namespace {
 		Name:    name,
 		Mode:    push.Stream,
 		History: History{Size: 100, Age: Duration(5 * time.Minute)},
+		Delta:   []push.Delta{},
 		Allow: Allow{
 			Subscribe: []Caller{CallerUser},
 			Publish:   []Caller{CallerAPI},

@@ -107,6 +107,8 @@ namespaces:
     mode: table
     history: {age: 1h30m, bytes: 16MiB, size: 0}
     durable: false
+    slow: disconnect
+    delta: [merge, fossil]
     allow: {subscribe: [anonymous, user], publish: [], history: [api], presence: [user]}
   - name: news
 `
@@ -144,6 +146,8 @@ func TestLoadFile(t *testing.T) {
 			Name: "quotes", Mode: push.Table,
 			History: config.History{Age: 90 * minute, Bytes: 16 << 20},
 			Durable: config.NotDurable,
+			Slow:    push.SlowDisconnect,
+			Delta:   []push.Delta{push.Merge, push.Fossil},
 			Allow: config.Allow{
 				Subscribe: []config.Caller{config.CallerAnonymous, config.CallerUser},
 				Publish:   []config.Caller{},

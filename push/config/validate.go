@@ -205,9 +205,17 @@ func (c *Config) checkNamespaces(r *report) {
 			r.invalid(key+".durable", "the memory broker keeps nothing beyond the process (leave durable out, or say false)")
 		}
 		n.History.check(r, key+".history", n.Mode)
-		checkRange(r, key+".interval", n.Interval, 0, Duration(24*time.Hour))
-		checkRange(r, key+".min_interval", n.MinInterval, 0, Duration(24*time.Hour))
+		checkRange(r, key+".interval", n.Interval, 0, Duration(push.MaxInterval))
+		checkRange(r, key+".min_interval", n.MinInterval, 0, Duration(push.MaxInterval))
 		checkRange(r, key+".priority", n.Priority, 0, push.MaxPriority)
+		if _, err := n.Slow.In(n.Mode); err != nil {
+			r.invalid(key+".slow", "%v", err)
+		}
+		for j, form := range n.Delta {
+			if slices.Contains(n.Delta[:j], form) {
+				r.invalid(fmt.Sprintf("%s.delta[%d]", key, j), "%s is there twice", form)
+			}
+		}
 		n.Allow.check(r, key+".allow")
 	}
 }

@@ -144,9 +144,13 @@ func (c *client) subscribe(ctx context.Context, id uint32, r *protocol.Subscribe
 	if err := c.gateway.options.Permit(c.info(), r.Channel, Subscribe); err != nil {
 		return err
 	}
-	return subscribe(ctx, c.hub.Load(), r, channel.Budget{}, func(result protocol.SubscribeResult, _ push.Position) error {
+	answer := func(result protocol.SubscribeResult, _ push.Position) error {
 		return c.reply(&protocol.Reply{ID: id, Kind: protocol.KindSubscribe, Subscribe: result})
-	})
+	}
+	if r.Type == protocol.SubscriptionMap {
+		return subscribeMap(ctx, c.hub.Load(), r, answer)
+	}
+	return subscribe(ctx, c.hub.Load(), r, channel.Budget{}, answer)
 }
 
 // answering is told the answer to a subscribe request, and where the client is once it has all of it. It is called as
@@ -156,7 +160,7 @@ type answering func(result protocol.SubscribeResult, at push.Position) error
 // subscribe begins a subscription for a client of any transport. The answer carries at most what the budget says.
 func subscribe(ctx context.Context, h *hub.Session, r *protocol.SubscribeRequest, b channel.Budget, answer answering) error {
 	switch {
-	case r.Type != 0:
+	case r.Type != protocol.SubscriptionPlain:
 		return push.ErrNotAvailable.WithMessage("this kind of subscription is not available")
 	case r.Filter != nil:
 		return push.ErrNotAvailable.WithMessage("filters are not available")
@@ -165,9 +169,8 @@ func subscribe(ctx context.Context, h *hub.Session, r *protocol.SubscribeRequest
 	if err != nil {
 		return err
 	}
-	ask := hub.SubscribeRequest{
-		Channel: r.Channel, Budget: b, Numbered: r.Flag&protocol.SubscribeFlagCompaction != 0, Interval: wish.interval(),
-	}
+	ask := wish.request(r)
+	ask.Budget = b
 	if r.Recover {
 		ask.Since = &push.Position{Epoch: r.Position.Epoch, Offset: r.Position.Offset}
 	}
@@ -176,13 +179,14 @@ func subscribe(ctx context.Context, h *hub.Session, r *protocol.SubscribeRequest
 			return push.ErrUnrecoverablePosition
 		}
 		result := subscribeResult(r, &s)
-		result.Data = wish.subscribed(s.Interval)
+		result.Data = wish.subscribed(&s)
 		return answer(result, s.Position)
 	})
 }
 
 // subscribeResult is the answer on the wire. Its position is the one before its publications, which move it one by one: an
-// application may leave the channel before it has seen them all, and must then not come back behind them.
+// application may leave the channel before it has seen them all, and must then not come back behind them. That of a map is the one behind
+// them, as its SDKs expect: these know by themselves what the application has seen.
 func subscribeResult(r *protocol.SubscribeRequest, s *hub.Subscribed) protocol.SubscribeResult {
 	out := protocol.SubscribeResult{
 		Recoverable:   true,
@@ -190,14 +194,13 @@ func subscribeResult(r *protocol.SubscribeRequest, s *hub.Subscribed) protocol.S
 		Position:      s.Position,
 		Recovered:     s.Recovered,
 		WasRecovering: r.Recover,
-		Publications:  make([]push.Publication, len(s.Deliveries)),
+		Publications:  publicationsOf(s.Deliveries),
 		ID:            uint64(s.Number),
-	}
-	for i := range s.Deliveries {
-		out.Publications[i] = publicationOf(&s.Deliveries[i])
+		Delta:         s.Delta != push.NoDelta,
+		Quoted:        isQuoted(s.Delta),
 	}
 	switch {
-	case len(s.Deliveries) == 0:
+	case len(s.Deliveries) == 0, r.Type == protocol.SubscriptionMap:
 	case s.Recovered:
 		out.Position.Offset = r.Position.Offset
 	default:

@@ -132,7 +132,7 @@ func TestRefusedCommands(t *testing.T) {
 			"removal from a stream", `{"id":11,"publish":{"channel":"a","removed":true}}`,
 			`{"id":11,"error":{"code":107,"message":"channels of namespace \"\" are streams: nothing can be removed from them"}}`,
 		},
-		{"a map", `{"id":12,"subscribe":{"channel":"b","type":1}}`, `{"id":12,"error":{"code":108,"message":"this kind of subscription is not available"}}`},
+		{"a presence map", `{"id":12,"subscribe":{"channel":"b","type":2}}`, `{"id":12,"error":{"code":108,"message":"this kind of subscription is not available"}}`},
 		{"a filter", `{"id":13,"subscribe":{"channel":"b","tf":{"op":"eq"}}}`, `{"id":13,"error":{"code":108,"message":"filters are not available"}}`},
 		{
 			"a lost position, rather an error", `{"id":14,"subscribe":{"channel":"b","recover":true,"epoch":"other","offset":3,"flag":2}}`,

@@ -13,6 +13,12 @@
 // history command ends at 256 KiB, whatever limit was asked for: a client sees by the position that there is more behind its last
 // publication.
 //
+// # Map subscriptions
+//
+// A WebSocket client that keeps the rows of a table asks for them in steps, of which each is a read of the table and leaves nothing behind;
+// with the last page it is subscribed (mapsub.go). A page has up to 512 rows, or up to 4,096 as the client asks for, and about 64 KiB; what
+// has changed meanwhile comes with the last page, up to 256 KiB, and what is beyond that follows.
+//
 // # Life of an SSE client
 //
 // The net/http goroutine of the request owns the connection. Frames are put into a buffer, which that goroutine writes out; while 64 KiB

@@ -35,7 +35,7 @@ func ConnectOf(r *http.Request) (*protocol.ConnectRequest, error) { return conne
 func AddressOf(remote string) netip.Addr { return addressOf(remote) }
 
 // PublicationOf is what a delivery says to a client.
-func PublicationOf(d *channel.Delivery) push.Publication { return publicationOf(d) }
+func PublicationOf(d *channel.Delivery) push.Publication { return publicationOf(d, push.NoDelta) }
 
 // HeldByStreams returns how many bytes the streams hold for their clients.
 func (g *Gateway) HeldByStreams() (n int) {
@@ -48,3 +48,6 @@ func (g *Gateway) HeldByStreams() (n int) {
 	}
 	return n
 }
+
+// InOrder brings the changes in the answer to a map subscription in order.
+func InOrder(ds []channel.Delivery) { inOrder(ds) }

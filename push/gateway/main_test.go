@@ -69,13 +69,17 @@ func receive[T any](t testing.TB, what string, c <-chan T) T {
 	}
 }
 
-// spaces are the namespaces of the tests: streams without a name, short ones that forget soon, tables, and streams with presence.
+// spaces are the namespaces of the tests: streams without a name, short ones that forget soon, tables, streams with presence, and such that
+// are hard on slow clients.
 func spaces() []hub.Namespace {
 	space := func(name string, mode push.Mode, size int, presence bool) hub.Namespace {
 		ns := broker.Namespace{Name: name, Mode: mode, History: push.History{Size: size}, Partitions: 1}
-		return hub.Namespace{Namespace: ns, Presence: presence}
+		return hub.Namespace{Namespace: ns, Presence: presence, Deltas: []push.Delta{push.Fossil, push.Merge}}
 	}
+	ends, cuts := space("ends", push.Stream, 10, false), space("cuts", push.Stream, 10, false)
+	ends.Slow, cuts.Slow = push.SlowUnsubscribe, push.SlowDisconnect
 	return []hub.Namespace{
+		ends, cuts,
 		space("", push.Stream, 20_000, false), space("short", push.Stream, 10, false),
 		space("table", push.Table, 1000, false), space("chat", push.Stream, 100, true),
 	}

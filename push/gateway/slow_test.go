@@ -2,13 +2,17 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gorilla/websocket"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/gateway"
@@ -22,6 +26,7 @@ type pushed struct {
 		Data   json.RawMessage
 		Offset uint64
 		Key    string
+		Tags   map[string]string
 	}
 	Unsubscribe, Disconnect *struct{ Code int }
 }
@@ -101,15 +106,27 @@ type slowly struct {
 
 // overEach runs a test of a client that does not read for a while, over each transport. The client is subscribed to a channel.
 func overEach(t *testing.T, channel string, test func(t *testing.T, s slowly)) {
+	overEachWith(t, channel, "null", test)
+}
+
+// overEachWith is overEach with the data of the subscription. The end of a connection is a push as well.
+func overEachWith(t *testing.T, channel, data string, test func(t *testing.T, s slowly)) {
 	t.Run("WebSocket", func(t *testing.T) {
 		p := newPlace(t, nil)
-		c := p.subscriber(channel)
+		c := p.subscriberWith(channel, data)
 		must(t, c.conn.NetConn().(*net.TCPConn).SetReadBuffer(readBuffer))
-		test(t, slowly{p, func() pushed { return parsePush(t, c.receive()) }})
+		test(t, slowly{p, func() pushed {
+			line, err := c.line()
+			if end := new(websocket.CloseError); errors.As(err, &end) {
+				return pushed{Disconnect: &struct{ Code int }{end.Code}}
+			}
+			must(t, err)
+			return parsePush(t, line)
+		}})
 	})
 	t.Run("SSE", func(t *testing.T) {
 		inFakeTime(t, nil, func(t *testing.T, p *place) {
-			s := p.stream(`{"subs":{"`+channel+`":{}}}`, "")
+			s := p.stream(`{"subs":{"`+channel+`":{"data":`+data+`}}}`, "")
 			s.next()
 			synctest.Wait()
 			test(t, slowly{p, func() pushed { return parsePush(t, s.next().data) }})
@@ -118,7 +135,7 @@ func overEach(t *testing.T, channel string, test func(t *testing.T, s slowly)) {
 	t.Run("SSE over HTTP2", func(t *testing.T) {
 		inFakeTime(t, nil, func(t *testing.T, p *place) {
 			p.overHTTP2()
-			s := p.stream(`{"subs":{"`+channel+`":{}}}`, "")
+			s := p.stream(`{"subs":{"`+channel+`":{"data":`+data+`}}}`, "")
 			s.next()
 			synctest.Wait()
 			test(t, slowly{p, func() pushed { return parsePush(t, s.next().data) }})
@@ -156,23 +173,66 @@ func TestSlowOnStream(t *testing.T) {
 	})
 }
 
-// TestSlowBeyondHistory: who is slower than that is told.
+// TestSlowBeyondHistory: who is slower than that is told, as the namespace says.
 func TestSlowBeyondHistory(t *testing.T) {
-	overEach(t, "short:a", func(t *testing.T, s slowly) {
-		s.fill(t, many, func(i int) push.Publication { return push.Publication{Data: []byte(filler(i))} }, "short:a")
-		for i := range many {
+	for channel, want := range map[string]struct{ unsubscribe, disconnect int }{ // the latter of who cannot subscribe, or by policy
+		"short:a": {2500, 3010},
+		"ends:a":  {2510, 3008},
+		"cuts:a":  {0, 3008},
+	} {
+		t.Run(channel, func(t *testing.T) {
+			overEach(t, channel, func(t *testing.T, s slowly) {
+				s.fill(t, many, func(i int) push.Publication { return push.Publication{Data: []byte(filler(i))} }, channel)
+				for i := range many {
+					got := s.next()
+					if got.Pub == nil {
+						if got.Disconnect != nil && got.Disconnect.Code != want.disconnect || got.Unsubscribe != nil && got.Unsubscribe.Code != want.unsubscribe {
+							t.Errorf("ended with %+v %+v", got.Unsubscribe, got.Disconnect)
+						}
+						return
+					}
+					if got.Pub.Offset != uint64(i+1) {
+						t.Fatalf("publication %d: %+v", i, got)
+					}
+				}
+				t.Error("nothing was lost: more has to be published")
+			})
+		})
+	}
+}
+
+// TestLostOverTheWire: who asks to be told what it lost goes on, and can account for every publication.
+func TestLostOverTheWire(t *testing.T) {
+	overEachWith(t, "short:a", `{"sluice":{"lost":true}}`, func(t *testing.T, s slowly) {
+		tags := map[string]string{"a": "b"}
+		s.fill(t, many, func(i int) push.Publication { return push.Publication{Data: []byte(filler(i)), Tags: tags} }, "short:a")
+		told, at := 0, uint64(0)
+		for at < many {
 			got := s.next()
 			if got.Pub == nil {
-				if got.Disconnect != nil && got.Disconnect.Code != 3010 || got.Unsubscribe != nil && got.Unsubscribe.Code != 2500 {
-					t.Errorf("ended with %+v", got)
-				}
-				return
+				t.Fatalf("ended with %+v %+v", got.Unsubscribe, got.Disconnect)
 			}
-			if got.Pub.Offset != uint64(i+1) {
-				t.Fatalf("publication %d: %+v", i, got)
+			due := at + 1
+			if text := got.Pub.Tags[push.TagLost]; text != "" {
+				n, err := strconv.ParseUint(text, 10, 64)
+				must(t, err)
+				due += n
+				told++
 			}
+			if got.Pub.Offset != due || got.Pub.Tags["a"] != "b" || string(got.Pub.Data) != filler(int(due)-1) {
+				t.Fatalf("publication %d came with %v when %d was due", got.Pub.Offset, got.Pub.Tags, due)
+			}
+			at = due
 		}
-		t.Error("nothing was lost: more has to be published")
+		if told == 0 {
+			t.Error("nothing was lost: more has to be published")
+		}
+		if got := s.place.hub.Stats(); got.Lost == 0 || got.LostUnknown != 0 || got.Ended() != 0 {
+			t.Errorf("counted: %+v", got.Counts)
+		}
+		if len(tags) != 1 {
+			t.Errorf("the publication's own tags were changed: %v", tags)
+		}
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/hub"
+	"github.com/sluice-push/sluice/push/pace"
 	"github.com/sluice-push/sluice/push/protocol"
 )
 
@@ -12,19 +14,19 @@ import (
 // What holds is answered in the same place. SDKs show both to the application and do not look into them.
 //
 //	connect    {"sluice": {"bandwidth": BYTES A SECOND}}
-//	subscribe  {"sluice": {"interval": MILLISECONDS}}
+//	subscribe  {"sluice": {"interval": MILLISECONDS, "lost": true}}
 //	rpc        sluice.pace  {"bandwidth": …} or {"channel": NAME, "interval": …}
 type wish struct {
 	Channel   string `json:"channel,omitempty"`
 	Interval  *int64 `json:"interval,omitempty"`  // 0: as often as the namespace allows
 	Bandwidth *int64 `json:"bandwidth,omitempty"` // 0: as many as the node allows
+	Lost      bool   `json:"lost,omitempty"`      // be told what is lost, by the tag push.TagLost; answered when losses will be told
+
+	bounds pace.Bounds // the same as the hub has it
 }
 
 // paceMethod is the name of the call.
 const paceMethod = "sluice.pace"
-
-// maxWish is the longest interval, a day in milliseconds.
-const maxWish = 24 * 60 * 60 * 1000
 
 // parseWish reads what a client asks for in a member of a command. Data that says nothing about it is the application's.
 func parseWish(member string, data []byte) (wish, error) {
@@ -44,33 +46,36 @@ func decodeWish(member string, data []byte) (w wish, err error) {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return w, push.ErrBadRequest.WithMessage("%s: %v", member, err)
 	}
-	switch {
-	case w.Interval != nil && (*w.Interval < 0 || *w.Interval > maxWish):
-		return w, push.ErrBadRequest.WithMessage("%s.interval is %d milliseconds, it has to be from 0 to %d", member, *w.Interval, maxWish)
-	case w.Bandwidth != nil && *w.Bandwidth < 0:
-		return w, push.ErrBadRequest.WithMessage("%s.bandwidth is %d, it has to be 0 or more bytes a second", member, *w.Bandwidth)
+	if w.bounds, err = pace.BoundsOf(w.Interval, w.Bandwidth); err != nil {
+		return w, push.ErrBadRequest.WithMessage("%s.%v", member, err)
 	}
 	return w, nil
 }
 
+// request returns what the hub is asked for by a request to subscribe.
+func (w wish) request(r *protocol.SubscribeRequest) hub.SubscribeRequest {
+	form, _ := push.ParseDelta(r.Delta) // what is not known here is not agreed to
+	return hub.SubscribeRequest{
+		Channel: r.Channel, Numbered: r.Flag&protocol.SubscribeFlagCompaction != 0, Interval: w.interval(), Lost: w.Lost, Delta: form,
+		// The published SDKs keep what they have of a whole channel, and that of a map by key.
+		Keyed: form == push.Merge || r.Type == protocol.SubscriptionMap,
+	}
+}
+
 // interval returns what the hub is asked for.
 func (w wish) interval() time.Duration {
-	switch {
-	case w.Interval == nil:
+	if w.bounds.Interval == nil {
 		return 0
-	case *w.Interval == 0:
-		return -1
-	default:
-		return time.Duration(*w.Interval) * time.Millisecond
 	}
+	return *w.bounds.Interval
 }
 
 // bandwidth returns what the hub is asked for.
 func (w wish) bandwidth() int64 {
-	if w.Bandwidth == nil {
+	if w.bounds.Bandwidth == nil {
 		return 0
 	}
-	return *w.Bandwidth
+	return *w.bounds.Bandwidth
 }
 
 // connected returns the data of the answer to connect: what holds, if it was asked for or anything does.
@@ -82,16 +87,20 @@ func (w wish) connected(bandwidth int64) []byte {
 }
 
 // subscribed returns the data of the answer to subscribe, likewise.
-func (w wish) subscribed(interval time.Duration) []byte {
-	if w.Interval == nil && interval == 0 {
+func (w wish) subscribed(s *hub.Subscribed) []byte {
+	out := wish{Lost: s.Lost}
+	if w.Interval != nil || s.Interval != 0 {
+		ms := s.Interval.Milliseconds()
+		out.Interval = &ms
+	}
+	if out.Interval == nil && !out.Lost {
 		return nil
 	}
-	ms := interval.Milliseconds()
-	return wish{Interval: &ms}.wrap()
+	return out.wrap()
 }
 
 func (w wish) wrap() []byte {
-	data, _ := json.Marshal(struct { // cannot fail: numbers
+	data, _ := json.Marshal(struct { // cannot fail: numbers and truth values
 		Sluice wish `json:"sluice"`
 	}{w})
 	return data
@@ -122,7 +131,7 @@ func (c *client) rpc(id uint32, r *protocol.RPCRequest) error {
 		out.Interval = &ms
 	}
 	if w.Bandwidth != nil {
-		holds := h.SetBandwidth(*w.Bandwidth)
+		holds := h.SetBandwidth(w.bandwidth())
 		out.Bandwidth = &holds
 	}
 	data, _ := json.Marshal(out) // cannot fail: a string and numbers

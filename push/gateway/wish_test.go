@@ -30,6 +30,14 @@ func TestWishes(t *testing.T) {
 			`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true,"data":{"sluice":{"interval":0}}}}`,
 		},
 		{
+			"told of losses", fmt.Sprintf(sub, "l", `{"sluice":{"lost":true}}`),
+			`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true,"data":{"sluice":{"lost":true}}}}`,
+		},
+		{
+			"told, but not often", fmt.Sprintf(sub, "m", `{"sluice":{"lost":true,"interval":100}}`),
+			`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true,"data":{"sluice":{"interval":100,"lost":true}}}}`,
+		},
+		{
 			"data of the application", fmt.Sprintf(sub, "c", `{"interval":5}`),
 			`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true}}`,
 		},
@@ -60,11 +68,21 @@ func TestWishes(t *testing.T) {
 			`{"id":8,"error":{"code":107,"message":"rpc.data.bandwidth is -1, it has to be 0 or more bytes a second"}}`,
 		},
 	}.run(t, c, "EPOCH", p.epoch("a"))
-	for _, broken := range []string{`{"sluice":{"interval":"x"}}`, `{"sluice":5}`} {
+	for _, broken := range []string{`{"sluice":{"interval":"x"}}`, `{"sluice":{"lost":1}}`, `{"sluice":5}`} {
 		c.send(fmt.Sprintf(sub, "e", broken))
 		if code, _ := errorOf(c.receive()); code != 107 {
 			t.Errorf("%s is answered with code %d", broken, code)
 		}
+	}
+}
+
+// TestNothingIsLost: where nothing is lost, or the policy is another, nobody is told that losses will be.
+func TestNothingIsLost(t *testing.T) {
+	p := newPlace(t, nil)
+	c := p.client()
+	for _, channel := range []string{"table:x", "ends:x", "cuts:x"} {
+		c.send(fmt.Sprintf(`{"id":2,"subscribe":{"channel":"%s","data":{"sluice":{"lost":true}}}}`, channel))
+		c.want(fmt.Sprintf(`{"id":2,"subscribe":{"recoverable":true,"epoch":"%s","positioned":true}}`, p.epoch(channel)))
 	}
 }
 

@@ -55,10 +55,13 @@ func (p *place) client() *wsClient {
 }
 
 // subscriber is a client with a subscription, which must be answered at once.
-func (p *place) subscriber(name string) *wsClient {
+func (p *place) subscriber(name string) *wsClient { return p.subscriberWith(name, "null") }
+
+// subscriberWith is subscriber with data.
+func (p *place) subscriberWith(name, data string) *wsClient {
 	p.t.Helper()
 	c := p.client()
-	c.send(`{"id":2,"subscribe":{"channel":"` + name + `"}}`)
+	c.send(`{"id":2,"subscribe":{"channel":"` + name + `","data":` + data + `}}`)
 	if got := c.receive(); !strings.HasPrefix(got, `{"id":2,"subscribe":{`) {
 		p.t.Fatalf("subscribing was answered %s", got)
 	}

@@ -15,6 +15,7 @@ type Frame struct {
 	Publications int
 
 	accepted int64 // when the broker accepted the first of them, in Unix milliseconds
+	lost     int64 // how many publications it says are lost, −1 when that is not known
 }
 
 // Address is what frames call a channel.
@@ -23,6 +24,9 @@ type Address struct {
 	// Number, if it is not 0, is the channel's number on this node, which the client was told with the answer and by which it wants
 	// publications to go; see [SubscribeRequest].
 	Number uint32
+	// Delta is the form in which publications may go as differences: those of deliveries whose Change has one. The client has to be able to
+	// tell them from others.
+	Delta push.Delta
 }
 
 // Carrier is a client's connection. Its methods must neither block nor call back into the session.
@@ -48,7 +52,7 @@ type Encoder interface {
 	// of its own. It is always the same.
 	FrameBytes() int
 	// AppendPublications appends the frame of deliveries of one channel, each of kind Put or Gone: one, or more where FrameBytes allows
-	// it. They are borrowed until it returns.
+	// it. Where Lost is not 0 the client is to be told; see [SubscribeRequest]. They are borrowed until it returns.
 	AppendPublications(dst []byte, to Address, deliveries []channel.Delivery) []byte
 	// AppendUnsubscribe appends the frame that tells a client that the server ended its subscription.
 	AppendUnsubscribe(dst []byte, channel string, u push.Unsubscribe) []byte
@@ -78,6 +82,7 @@ func frameOf(e Encoder, to Address, epoch string, deliveries []channel.Delivery)
 	room := make([]byte, 0, size) // about enough
 	f := Frame{
 		Bytes: e.AppendPublications(room, to, deliveries), Channel: to.Channel, Publications: len(deliveries), accepted: deliveries[0].Entry.Time,
+		lost: deliveries[0].Lost, // a loss comes before everything else of a read
 	}
 	if at := deliveries[len(deliveries)-1].Offset; at != 0 {
 		f.At = push.Position{Epoch: epoch, Offset: at}

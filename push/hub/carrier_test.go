@@ -15,8 +15,9 @@ import (
 	"github.com/sluice-push/sluice/push/hub"
 )
 
-// text is the encoder of the tests: "put CHANNEL OFFSET POSITION KEY DATA", "gone CHANNEL OFFSET POSITION KEY", "end CHANNEL CODE". Several
-// publications in a frame, where it has room for them, are lines.
+// text is the encoder of the tests: "put CHANNEL OFFSET POSITION KEY DATA", "gone CHANNEL OFFSET POSITION KEY", "end CHANNEL CODE", and
+// "fossil CHANNEL OFFSET POSITION KEY DIFFERENCE" or "merge …". Differences are quoted. Several
+// publications in a frame, where it has room for them, are lines. A put that tells of a loss is a put+5, or a put-1.
 type text struct{ room int }
 
 // roomy is the encoder of most tests; text{} gives each publication a frame.
@@ -41,7 +42,15 @@ func (t text) AppendPublications(dst []byte, to hub.Address, deliveries []channe
 			dst = fmt.Appendf(dst, "gone %s %d %d %q", name, d.Entry.Offset, d.Offset, d.Entry.Key)
 			continue
 		}
-		dst = fmt.Appendf(dst, "put %s %d %d %q %s", name, d.Entry.Offset, d.Offset, d.Entry.Key, d.Entry.Data)
+		if diff := d.Change.Diff(to.Delta); diff != nil {
+			dst = fmt.Appendf(dst, "%v %s %d %d %q %q", to.Delta, name, d.Entry.Offset, d.Offset, d.Entry.Key, diff)
+			continue
+		}
+		kind := "put"
+		if d.Lost != 0 {
+			kind = fmt.Sprintf("put%+d", d.Lost)
+		}
+		dst = fmt.Appendf(dst, "%s %s %d %d %q %s", kind, name, d.Entry.Offset, d.Offset, d.Entry.Key, d.Entry.Data)
 	}
 	return dst
 }
@@ -57,6 +66,8 @@ type frame struct {
 	offset  uint64 // of the entry; the code of an end
 	key     string
 	data    string
+	form    push.Delta // in which data is the difference to what was there before
+	lost    int64      // how many are lost before it
 	at      push.Position
 }
 
@@ -68,13 +79,17 @@ func parse(f hub.Frame) ([]frame, error) {
 			return nil, fmt.Errorf("frame %q of channel %q", f.Bytes, f.Channel)
 		}
 		one := frame{kind: fields[0], channel: fields[1]}
-		var err, err2, err3 error
+		var err, err2, err3, err4 error
 		one.offset, err = strconv.ParseUint(fields[2], 10, 64)
+		if lost := strings.TrimPrefix(one.kind, "put"); lost != one.kind && lost != "" {
+			one.kind = "put"
+			one.lost, err4 = strconv.ParseInt(lost, 10, 64)
+		}
 		if len(fields) > 4 {
 			one.at.Offset, err2 = strconv.ParseUint(fields[3], 10, 64)
 			one.key, err3 = strconv.Unquote(fields[4])
 		}
-		if err := errors.Join(err, err2, err3); err != nil {
+		if err := errors.Join(err, err2, err3, err4); err != nil {
 			return nil, err
 		}
 		if one.at.Offset != 0 {
@@ -82,6 +97,12 @@ func parse(f hub.Frame) ([]frame, error) {
 		}
 		if len(fields) > 5 {
 			one.data = fields[5]
+		}
+		if form, ok := push.ParseDelta(one.kind); ok {
+			one.kind, one.form = "put", form
+			if one.data, err = strconv.Unquote(one.data); err != nil {
+				return nil, err
+			}
 		}
 		out = append(out, one)
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/pace"
 )
 
 // Target says which clients a control message is for: all of a user's, or one connection. At least one of the two must be given; with
@@ -81,7 +81,7 @@ func (h *Hub) control(payload []byte) {
 	case "unsubscribe":
 		h.endAll(target, c.Channel, push.Unsubscribe{Code: c.Code, Reason: c.Reason})
 	case "pace":
-		h.paceAll(target, order{c.Channel, Bounds{c.Interval, c.Bandwidth}})
+		h.paceAll(target, order{c.Channel, pace.Bounds{Interval: c.Interval, Bandwidth: c.Bandwidth}})
 	default:
 		h.options.Logger.Warn("a control message is not known", "op", c.Op)
 	}
@@ -117,7 +117,7 @@ func (h *Hub) list() []*Session {
 func (h *Hub) Channels(pattern string) map[string]int {
 	out := map[string]int{}
 	for _, t := range h.topics() {
-		if pattern != "" && !matches(pattern, t.name) {
+		if pattern != "" && !push.MatchChannel(pattern, t.name) {
 			continue
 		}
 		if n := t.subscribers(); n > 0 {
@@ -125,23 +125,4 @@ func (h *Hub) Channels(pattern string) map[string]int {
 		}
 	}
 	return out
-}
-
-func matches(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == name
-	}
-	if !strings.HasPrefix(name, parts[0]) {
-		return false
-	}
-	name = name[len(parts[0]):]
-	for _, part := range parts[1 : len(parts)-1] {
-		i := strings.Index(name, part)
-		if i < 0 {
-			return false
-		}
-		name = name[i+len(part):]
-	}
-	return strings.HasSuffix(name, parts[len(parts)-1])
 }

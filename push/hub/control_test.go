@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -192,49 +190,6 @@ func TestChannels(t *testing.T) {
 	if s := h.Stats(); s.Sessions != 2 || s.Subscriptions != 4 || s.Channels != 4 {
 		t.Errorf("%+v", s)
 	}
-}
-
-// A pattern means what the regular expression means that has .* for each star.
-func FuzzMatches(f *testing.F) {
-	for _, seed := range [][2]string{
-		{"", ""},
-		{"*", "stream:x"},
-		{"a*a", "a"},
-		{"a*a", "aba"},
-		{"**", "x"},
-		{"*ab*ab", "abab"},
-		{"*ab*ab", "ab"},
-		{"a*b*c", "abbc"},
-		{"ticks:*", "ticks:AAPL"},
-		{"*.c", "a.b"},
-		{"\xff*", "\xff"},
-	} {
-		f.Add(seed[0], seed[1])
-	}
-	f.Fuzz(func(t *testing.T, pattern, name string) {
-		if len(pattern) > 50 || len(name) > 200 {
-			return
-		}
-		literal := func(s string) string { // byte for byte, also where it is no UTF-8
-			out := strings.Builder{}
-			for _, b := range []byte(s) {
-				fmt.Fprintf(&out, "(?:\\x{%x})", b)
-			}
-			return out.String()
-		}
-		parts := strings.Split(pattern, "*")
-		for i := range parts {
-			parts[i] = literal(parts[i])
-		}
-		latin := make([]rune, 0, len(name))
-		for _, b := range []byte(name) {
-			latin = append(latin, rune(b))
-		}
-		want := regexp.MustCompile(`(?s)\A` + strings.Join(parts, ".*") + `\z`).MatchString(string(latin))
-		if got := hub.Matches(pattern, name); got != want {
-			t.Errorf("%q matches %q: %t, the expression says %t", pattern, name, got, want)
-		}
-	})
 }
 
 // Ready shows that a publication comes through, leaves nothing behind, and fails when it does not come.

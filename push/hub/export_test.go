@@ -16,9 +16,6 @@ const (
 	Stretch        = stretch
 )
 
-// Matches is the matching of channel patterns.
-func Matches(pattern, name string) bool { return matches(pattern, name) }
-
 // Sweep is the janitor's round at some time, without waiting for it.
 func (h *Hub) Sweep(now time.Time) { h.sweep(now.UnixMilli(), true) }
 

@@ -1,12 +1,14 @@
 package hub_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/delta"
 	"github.com/sluice-push/sluice/push/hub"
 )
 
@@ -62,6 +64,7 @@ func (w *truth) rows(name, epoch string) map[string]row {
 type row struct {
 	offset uint64
 	data   string
+	stale  bool // from before the client came back: no difference may build on it
 	loose  bool // sent by a sweep, newer than the position with which the client came back: a node that lags may send it older
 }
 
@@ -69,7 +72,7 @@ type row struct {
 type stretch struct {
 	epoch    string
 	from, to uint64
-	frames   []string // offset and data
+	frames   []string // offset and data, or "lost" and how many
 }
 
 // feed is one client's view of one channel, across all its connections. It believes what it is sent, and notes the first thing that
@@ -82,9 +85,11 @@ type feed struct {
 	pos       push.Position
 	stretches []stretch
 	rows      map[string]row
+	lossy     bool   // it is told what it lost
+	base      string // data of the newest entry of a stream, on which a difference may build; empty: none
 	broken    error
 
-	fresh, recovered, ended int
+	fresh, recovered, ended, differences, lost, unknown int
 }
 
 func newFeed(name string) *feed {
@@ -116,14 +121,14 @@ func (f *feed) answered(a hub.Subscribed) {
 	if f.live {
 		f.fail("subscribed twice")
 	}
-	f.live = true
+	f.live, f.lossy, f.base = true, a.Lost, ""
 	if a.Recovered {
 		f.recovered++
 		if a.Position.Epoch != f.pos.Epoch {
 			f.fail("recovered in epoch %q from %q", a.Position.Epoch, f.pos.Epoch)
 		}
 		for k, r := range f.rows {
-			r.loose = r.offset > f.pos.Offset
+			r.loose, r.stale = r.offset > f.pos.Offset, true
 			f.rows[k] = r
 		}
 	} else {
@@ -179,6 +184,13 @@ func (f *feed) take(in frame) {
 	case in.at.Epoch == "" && f.mode == push.Stream:
 		f.fail("entry %d has no position", in.offset)
 	}
+	if in.lost != 0 {
+		f.lose(in.lost)
+	}
+	if in.form != push.NoDelta {
+		f.patch(&in)
+	}
+	f.base = in.data
 	switch f.mode {
 	case push.Stream:
 		last := &f.stretches[len(f.stretches)-1]
@@ -189,6 +201,47 @@ func (f *feed) take(in frame) {
 	if in.at.Epoch != "" {
 		f.move(in.at.Offset)
 	}
+}
+
+// lose is told before an entry how many are lost.
+func (f *feed) lose(n int64) {
+	switch {
+	case !f.lossy || f.mode != push.Stream:
+		f.fail("%d entries are lost, which it did not want to be told", n)
+		return
+	case n < 0:
+		f.unknown++
+	default:
+		f.lost += int(n)
+	}
+	f.base = ""
+	last := &f.stretches[len(f.stretches)-1]
+	last.frames = append(last.frames, lostText(n))
+}
+
+// patch makes the data of a difference.
+func (f *feed) patch(in *frame) {
+	base := f.base
+	if f.mode != push.Stream {
+		base = f.rows[in.key].data
+		if f.rows[in.key].stale {
+			base = ""
+		}
+	}
+	f.differences++
+	var data []byte
+	err := errors.New("there is nothing to build on")
+	switch {
+	case base == "":
+	case in.form == push.Fossil:
+		data, err = delta.ApplyFossil(nil, []byte(base), []byte(in.data), 1<<20)
+	case in.form == push.Merge:
+		data, err = delta.ApplyMergePatch(nil, []byte(base), []byte(in.data))
+	}
+	if err != nil {
+		f.fail("%s %q of entry %d to %q: %v", in.form, in.data, in.offset, base, err)
+	}
+	in.data = string(data)
 }
 
 func (f *feed) takeRow(in frame) {
@@ -207,6 +260,8 @@ func (f *feed) takeRow(in frame) {
 func (f *feed) cut() { f.live = false }
 
 func entryText(offset uint64, data string) string { return fmt.Sprintf("%d %s", offset, data) }
+
+func lostText(n int64) string { return fmt.Sprintf("lost %d", n) }
 
 // level reports whether a client at rest has what the truth says, and what is wrong if it has not.
 func (f *feed) level(w *truth, epoch string) error {
@@ -239,7 +294,7 @@ func (f *feed) level(w *truth, epoch string) error {
 	return nil
 }
 
-// whole checks that each stretch of a stream held all that was published there, in order, once.
+// whole checks that each stretch of a stream held all that was published there, in order, once, but for what it was told is lost.
 func (f *feed) whole(w *truth) error {
 	for _, s := range f.stretches {
 		if f.mode != push.Stream {
@@ -251,19 +306,33 @@ func (f *feed) whole(w *truth) error {
 				want = append(want, entryText(p.Offset, string(p.Data)))
 			}
 		}
-		if !slices.Equal(s.frames, want) {
-			return fmt.Errorf("%s: between %d and %d there came %d entries, %d were published: first difference at %d",
-				f.name, s.from, s.to, len(s.frames), len(want), firstDifference(s.frames, want))
+		if err := s.compare(want); err != nil {
+			return fmt.Errorf("%s: between %d and %d: %w", f.name, s.from, s.to, err)
 		}
 	}
 	return nil
 }
 
-func firstDifference(a, b []string) int {
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] {
-			return i
+// compare compares what came with what was published.
+func (s *stretch) compare(want []string) error {
+	at := 0
+	for i, text := range s.frames {
+		var lost int
+		switch n, _ := fmt.Sscanf(text, "lost %d", &lost); {
+		case n == 1 && lost >= 0:
+			at += lost
+		case n == 1: // nobody knows: up to what came next
+			for at < len(want) && want[at] != s.frames[i+1] {
+				at++
+			}
+		case at >= len(want) || want[at] != text:
+			return fmt.Errorf("%q came as number %d, which is %q", text, at, want[min(at, len(want)):min(at+1, len(want))])
+		default:
+			at++
 		}
 	}
-	return min(len(a), len(b))
+	if at != len(want) {
+		return fmt.Errorf("%d of %d publications came, or were told to be lost", at, len(want))
+	}
+	return nil
 }

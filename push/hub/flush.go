@@ -48,6 +48,12 @@ func (s *Session) wake() {
 	}
 }
 
+// wakeLater has the session flushed by a worker.
+func (s *Session) wakeLater() {
+	s.dirty.Store(true)
+	s.hub.workers.later(s)
+}
+
 // unlock lets go of the session's lock, after whatever came up while it was held was seen to. A session on busy channels may be dirty
 // again each time: after some rounds a worker goes on with it, in turn with the others, so that nobody is captured by it.
 func (s *Session) unlock() {
@@ -185,19 +191,20 @@ func (sub *Subscription) isBehind() bool {
 
 // serveLocked adds to the batch what one subscription is to get next, from its log: about so many bytes at most.
 func (s *Session) serveLocked(sub *Subscription, room int, sc *scratch) {
-	why := push.UnsubscribeInsufficientState
-	if u := sub.ended(); u != nil {
-		why = *u
-	} else if !sub.isBehind() || s.readLocked(sub, room, sc) {
+	if sub.ended() == nil && (!sub.isBehind() || s.readLocked(sub, room, sc)) {
 		return
 	}
 	if s.writeLocked(&sc.batch); !s.blocked { // otherwise this comes up once more
-		s.endLocked(sub, why)
+		s.endLocked(sub)
 	}
 }
 
 // readLocked adds to the batch what a subscription is to get next, about so many bytes at most. It reports false when the client cannot be
-// told all it has to know, so that its subscription ends.
+// told all it has to know, so that its subscription is to end.
+//
+// What a client has lost and is told of goes with the next publication, since nothing else of a subscription reaches applications. Until
+// there is one the cursor stays where it is, below the floor: whoever reads the log from there finds the same loss once more, and what
+// was lost since with it. A client that is cut meanwhile comes back with a position of which the log knows the same.
 func (s *Session) readLocked(sub *Subscription, room int, sc *scratch) bool {
 	t := sub.topic
 	t.mu.Lock()
@@ -211,18 +218,25 @@ func (s *Session) readLocked(sub *Subscription, room int, sc *scratch) bool {
 	epoch := sub.view.Epoch(t.log.Epoch())
 	budget := channel.Budget{Entries: turnEntries, Bytes: min(turnBytes, room)}
 	deliveries, end, status := t.log.Read(sub.cursor, sub.view, budget, sc.deliveries[:0])
-	progress := t.log.Progress()
+	progress, isVoided := t.log.Progress(), t.log.Voided(sub.cursor)
 	t.mu.Unlock()
 
 	sc.deliveries = deliveries
+	defer clear(sc.deliveries)
 	if status == channel.TooSlow {
+		sub.giveUp(0, isVoided)
 		return false
 	}
-	for i := range deliveries {
-		if deliveries[i].Entry == nil { // Clear or Lost
-			sub.countLost(&deliveries[i])
+	if len(deliveries) > 0 && deliveries[0].Entry == nil { // Clear or Lost: they come first
+		lost := deliveries[0].Lost
+		if !sub.lossy {
+			sub.giveUp(lost, isVoided)
 			return false
 		}
+		if deliveries = deliveries[1:]; len(deliveries) == 0 {
+			return true
+		}
+		deliveries[0].Lost = lost
 	}
 	for len(deliveries) > 0 {
 		n := together(s.encoder, t.name, deliveries)
@@ -233,8 +247,25 @@ func (s *Session) readLocked(sub *Subscription, room int, sc *scratch) bool {
 	if status == channel.More && !s.paced.goesBy(sub) { // otherwise it stands in line for what is left
 		s.dirty.Store(true)
 	}
-	clear(sc.deliveries)
 	return true
+}
+
+// Why the hub ends subscriptions by itself.
+var (
+	afresh = &push.UnsubscribeInsufficientState // so that the client begins afresh
+	slow   = &push.UnsubscribeSlow              // it has to bear that its client is slow
+)
+
+// giveUp has a subscription end whose client cannot be told all it has to know, and counts what it lost, −1 when nobody knows. That is not for
+// its slowness if everybody who had not read further is in the same place.
+func (sub *Subscription) giveUp(lost int64, isVoided bool) {
+	n, why := sub.topic.part.namespace, afresh
+	if !isVoided && (n.Slow == push.SlowUnsubscribe || n.Slow == push.SlowDisconnect) {
+		why = slow
+	}
+	if sub.ends.CompareAndSwap(nil, why) && lost != 0 {
+		n.counts.countLost(lost)
+	}
 }
 
 // ended returns why the server ends the subscription, nil if it does not.
@@ -245,26 +276,36 @@ func (sub *Subscription) ended() *push.Unsubscribe {
 	return sub.topic.ended.Load()
 }
 
-// endLocked tells the client that its subscription is over, and forgets it once that was taken. A client that cannot subscribe by
-// itself is disconnected instead, and connects again.
-func (s *Session) endLocked(sub *Subscription, u push.Unsubscribe) {
-	if s.oneWay {
-		d := push.DisconnectInsufficientState
-		if u.Code < 2500 {
-			d = push.Disconnect{Code: push.DisconnectForceNoReconnect.Code, Reason: u.Reason}
-		}
+// endLocked tells the client that its subscription is over, and forgets it once that was taken. Where the policy says so, and a client
+// that cannot subscribe by itself, is disconnected instead, and connects again.
+func (s *Session) endLocked(sub *Subscription) {
+	u := sub.ended()
+	if d, ok := s.disconnectFor(sub, u); ok {
 		s.carrier.Disconnect(d)
 		s.blockLocked(true)
 		return
 	}
 	name := sub.topic.name
-	f := Frame{Bytes: s.encoder.AppendUnsubscribe(nil, name, u), Channel: name}
+	f := Frame{Bytes: s.encoder.AppendUnsubscribe(nil, name, *u), Channel: name}
 	if s.carrier.TryWrite([]Frame{f}) == 0 {
-		sub.ends.CompareAndSwap(nil, &u)
 		s.blockLocked(true)
 		return
 	}
-	sub.countEnded(u)
+	sub.countEnded(*u)
 	s.removeLocked(sub)
 	s.hub.absentLater(sub)
+}
+
+// disconnectFor returns how the connection ends instead of a subscription, if it does.
+func (s *Session) disconnectFor(sub *Subscription, u *push.Unsubscribe) (d push.Disconnect, ok bool) {
+	switch {
+	case u == slow && (s.oneWay || sub.topic.part.namespace.Slow == push.SlowDisconnect):
+		return push.DisconnectSlow, true
+	case !s.oneWay:
+		return d, false
+	case u.Code < push.UnsubscribeInsufficientState.Code:
+		return push.Disconnect{Code: push.DisconnectForceNoReconnect.Code, Reason: u.Reason}, true
+	default:
+		return push.DisconnectInsufficientState, true
+	}
 }

@@ -26,23 +26,37 @@ type History struct {
 // History returns what is kept of a channel. Errors are *push.Error; a position of another epoch, or one from which on the history
 // is no longer whole, is push.ErrUnrecoverablePosition.
 func (h *Hub) History(ctx context.Context, name string, r HistoryRequest) (History, error) {
+	var out History
 	n, err := h.namespaceOf(name)
 	if err != nil {
-		return History{}, err
+		return out, err
 	}
+	err = n.look(ctx, name, func(t *topic) (err error) {
+		out, err = t.historyLocked(n, r)
+		return err
+	})
+	return out, err
+}
+
+// look calls f with the topic of a channel, which is locked and loaded.
+func (n *namespace) look(ctx context.Context, name string, f func(t *topic) error) error {
 	t, err := n.partition(name).acquire(ctx, name)
 	if err != nil {
-		return History{}, err
+		return err
 	}
 	defer t.release()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.usableLocked(); err != nil {
-		return History{}, err
+		return err
 	}
+	return f(t)
+}
+
+func (t *topic) historyLocked(n *namespace, r HistoryRequest) (History, error) {
 	out := History{Position: t.positionLocked(nil)}
 	t.log.Expire(nowMillis())
-	oldest := max(n.oldest(t.log), t.log.Floor())
+	oldest := max(t.log.Beyond(n.History), t.log.Floor())
 	switch {
 	case r.Since == nil && r.Reverse:
 		out.Entries = t.log.Before(push.MaxOffset+1, r.Limit)
@@ -61,19 +75,4 @@ func (h *Hub) History(ctx context.Context, name string, r HistoryRequest) (Histo
 		out.Entries = out.Entries[:len(out.Entries)-1]
 	}
 	return out, nil
-}
-
-// oldest returns the offset above which entries belong to the namespace's history: the log of a stream may keep more than that.
-func (n *namespace) oldest(l *channel.Log) uint64 {
-	if n.Mode != push.Stream {
-		return 0
-	}
-	oldest, entries, bytes := uint64(0), l.Len(), l.Bytes()
-	for e := range l.Entries() {
-		if (n.History.Size <= 0 || entries <= n.History.Size) && (n.History.Bytes <= 0 || bytes <= n.History.Bytes) {
-			break
-		}
-		oldest, entries, bytes = e.Offset, entries-1, bytes-int64(e.Size())
-	}
-	return oldest
 }

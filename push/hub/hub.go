@@ -12,7 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/seldom"
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/alarm"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/timingwheel"
@@ -30,6 +32,11 @@ type Namespace struct {
 	MinInterval time.Duration
 	// Priority says whose turn it is where a client cannot be sent everything, from 0, the lowest, to 9: see package pace.
 	Priority int
+	// Deltas are the forms in which clients may take publications as differences; see [SubscribeRequest].
+	Deltas []push.Delta
+	// Slow says what becomes of subscriptions that cannot be told everything any more because their clients are too slow. New refuses a
+	// policy that the mode does not have.
+	Slow push.Slow
 }
 
 // Options are a hub's settings; the zero value is usable.
@@ -85,9 +92,6 @@ func (o *Options) withDefaults() Options {
 	if out.LogBytes == 0 {
 		out.LogBytes = 1 << 30
 	}
-	if out.Clock == nil {
-		out.Clock = systemClock{}
-	}
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -104,15 +108,14 @@ type Hub struct {
 	namespaces map[string]*namespace
 	loading    chan struct{} // a token for each load under way
 	workers    *workers
-	alarms     *alarms
+	alarms     *alarm.Clock[*Session]
 	orders     orders
 	ctx        context.Context // ends with Close; bounds what the hub does on its own account
 	cancel     context.CancelFunc
-	observer   *Observer      // nil when nothing is observed
-	running    sync.WaitGroup // janitor, renewer, loads, and what is told the broker late
-	usual      particulars    // of subscriptions without any
-	numbered   particulars    // of those that just go by the number
-	loaded     atomic.Uint32  // topics since New
+	observer   *Observer                       // nil when nothing is observed
+	running    sync.WaitGroup                  // janitor, renewer, loads, and what is told the broker late
+	usual      [2][1 + push.Deltas]particulars // of subscriptions without a view and presence, by numbered and delta
+	loaded     atomic.Uint32                   // topics since New
 	stopListen func()
 	ended      chan struct{} // closed when Close is through
 
@@ -123,7 +126,7 @@ type Hub struct {
 
 	stats hubCounters
 
-	busyWarnings, presenceWarnings throttle
+	busyWarnings, presenceWarnings seldom.Warning
 }
 
 type namespace struct {
@@ -145,7 +148,11 @@ func New(ctx context.Context, b broker.Broker, namespaces []Namespace, o *Option
 		loading:    make(chan struct{}, 64),
 		sessions:   map[string]*Session{},
 		ended:      make(chan struct{}),
-		numbered:   particulars{numbered: true},
+	}
+	for i := range h.usual {
+		for form := range h.usual[i] {
+			h.usual[i][form] = particulars{numbered: i == 1, delta: push.Delta(form)} //nolint:gosec // a few
+		}
 	}
 	if h.options.Name == "" {
 		h.options.Name = h.id
@@ -155,7 +162,7 @@ func New(ctx context.Context, b broker.Broker, namespaces []Namespace, o *Option
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.workers = newWorkers(h.options.Workers)
-	h.alarms = newAlarms(h.options.Clock, h.workers)
+	h.alarms = alarm.New(h.options.Clock, (*Session).wakeLater)
 	probe := Namespace{Namespace: broker.Namespace{Name: probeNamespace, Mode: push.Value, Partitions: 1}}
 	for _, ns := range append([]Namespace{probe}, namespaces...) {
 		if err := h.open(ctx, ns); err != nil {
@@ -188,7 +195,11 @@ func (h *Hub) open(ctx context.Context, ns Namespace) error {
 	if _, ok := h.namespaces[ns.Name]; ok {
 		return errors.New("configured twice")
 	}
-	ns.Partitions = max(ns.Partitions, 1)
+	slow, err := ns.Slow.In(ns.Mode)
+	if err != nil {
+		return err
+	}
+	ns.Slow, ns.Partitions = slow, max(ns.Partitions, 1)
 	if err := h.broker.Open(ctx, ns.Namespace); err != nil {
 		return err
 	}
@@ -259,7 +270,7 @@ func (h *Hub) release() {
 		}
 	}
 	h.running.Wait()
-	h.alarms.close()
+	h.alarms.Close()
 	h.workers.close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -327,21 +338,9 @@ func (h *Hub) publishError(c *counters, name string, err error) error {
 	}
 }
 
-// warnEvery is the shortest time between two warnings of one kind.
-const warnEvery = 5 * time.Second
-
-// throttle is when something was last said, in Unix nanoseconds.
-type throttle struct{ said atomic.Int64 }
-
-// due reports whether it may be said again, and takes it as said.
-func (t *throttle) due(now time.Time) bool {
-	last := t.said.Load()
-	return now.UnixNano()-last >= int64(warnEvery) && t.said.CompareAndSwap(last, now.UnixNano())
-}
-
 // warnBusy tells the operator why the broker refuses, which is not for clients to know.
 func (h *Hub) warnBusy(name string, err error) {
-	if h.busyWarnings.due(time.Now()) {
+	if h.busyWarnings.Due(time.Now()) {
 		h.options.Logger.Warn("the broker refuses publications", "channel", name, "error", err)
 	}
 }

@@ -81,9 +81,15 @@ func (c *lawClient) subscribe(f *feed) {
 		return
 	}
 	s := c.conn.session.Load()
-	err := s.Subscribe(c.w.ctx, hub.SubscribeRequest{Channel: f.name, Since: since, Interval: c.interval()}, func(a hub.Subscribed) error {
+	ask := hub.SubscribeRequest{Channel: f.name, Since: since, Interval: c.interval()}
+	ask.Lost = c.rng.IntN(2) == 0
+	ask.Delta, ask.Keyed = push.Delta(c.rng.IntN(1+push.Deltas)), true //nolint:gosec // a few
+	err := s.Subscribe(c.w.ctx, ask, func(a hub.Subscribed) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		if a.Lost != (ask.Lost && f.mode == push.Stream) {
+			f.fail("it asked for losses to be told: %t, and is answered %t", ask.Lost, a.Lost)
+		}
 		f.answered(a)
 		return nil
 	})
@@ -139,6 +145,9 @@ func (c *lawClient) calm() {
 	c.conn.open(open)
 	c.conn.session.Load().SetBandwidth(0)
 	for _, f := range c.feeds {
+		if f.mode == push.Stream { // a loss is told with what comes next
+			c.w.put(c.w.hubs[0], f.name, push.Publication{Data: []byte(`{"last":"of the round"}`)})
+		}
 		epoch := c.w.epochOf(f.name)
 		why := errors.New("it was not looked at")
 		eventually(c.w.t, fmt.Sprintf("%s is level", c.name), func() bool {

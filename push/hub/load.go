@@ -104,6 +104,7 @@ func (t *topic) join(log *channel.Log) bool {
 		log.Append(l.held[i].Publication)
 	}
 	t.log, t.loading = log, nil
+	t.keepChangesLocked()
 	t.forgetRecentLocked()
 	t.unrecorded = len(t.subs) > 0
 	t.life.Add(1)

@@ -3,24 +3,16 @@ package hub
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/pace"
 )
-
-// Bounds are what the server says about how clients are served; nil means that it stays as it is.
-type Bounds struct {
-	// Interval of the subscription to a channel, as [SubscribeRequest] has it.
-	Interval *time.Duration
-	// Bandwidth of the connection, as [Session.SetBandwidth] has it.
-	Bandwidth *int64
-}
 
 // Pace changes how clients are served, on all nodes, within what the namespaces and the hubs allow: the bandwidth of connections, the
 // interval of their subscriptions to a channel. It returns when the nodes have been told, not when they have done it.
 //
 // Errors are *push.Error: bad request when the target is empty, or an interval comes without a channel; internal.
-func (h *Hub) Pace(ctx context.Context, t Target, name string, b Bounds) error {
+func (h *Hub) Pace(ctx context.Context, t Target, name string, b pace.Bounds) error {
 	if b.Interval != nil && name == "" {
 		return push.ErrBadRequest.WithMessage("an interval is of a subscription: the channel is missing")
 	}
@@ -30,7 +22,7 @@ func (h *Hub) Pace(ctx context.Context, t Target, name string, b Bounds) error {
 // order is what a session is to do when it comes to it.
 type order struct {
 	channel string
-	bounds  Bounds
+	bounds  pace.Bounds
 }
 
 // orders are for sessions whose lock may be held by somebody who waits for their clients: who gives an order does not.

@@ -1,13 +1,12 @@
 package hub
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/alarm"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/pace"
-	"github.com/sluice-push/sluice/timingwheel"
 )
 
 // # Served later
@@ -22,18 +21,15 @@ import (
 type paced struct {
 	pacer pace.Pacer[*Subscription]
 	items map[*Subscription]*pace.Item[*Subscription] // of those that do not go by the pacer there is none
-	clock *alarms
+	clock *alarm.Clock[*Session]
 
-	alarm timingwheel.Node[*Session] // guarded by alarms.mu
-	rings atomic.Int64               // when the alarm goes off, or pace.Never; written under alarms.mu
+	alarm *alarm.Alarm[*Session]
 }
 
 // pacedLocked returns the session's pacer, which it has from then on.
 func (s *Session) pacedLocked() *paced {
 	if s.paced == nil {
-		s.paced = &paced{clock: s.hub.alarms, items: map[*Subscription]*pace.Item[*Subscription]{}}
-		s.paced.alarm.Value = s
-		s.paced.rings.Store(pace.Never)
+		s.paced = &paced{clock: s.hub.alarms, alarm: alarm.Of(s), items: map[*Subscription]*pace.Item[*Subscription]{}}
 	}
 	return s.paced
 }
@@ -64,7 +60,7 @@ func (s *Session) boundLocked(bandwidth int64) {
 		return
 	}
 	p := s.pacedLocked()
-	p.pacer.SetBandwidth(p.clock.now(), bandwidth)
+	p.pacer.SetBandwidth(p.clock.Now(), bandwidth)
 	if bandwidth == 0 {
 		return
 	}
@@ -92,7 +88,7 @@ func (s *Session) paceLocked(sub *Subscription, interval time.Duration, answered
 	if interval == 0 && p.pacer.Bandwidth() == 0 {
 		return 0
 	}
-	now, bytes := p.clock.now(), 0
+	now, bytes := p.clock.Now(), 0
 	for i := range answered {
 		bytes += answered[i].Entry.Size() + publicationBytes
 	}
@@ -146,7 +142,7 @@ func (s *Session) spaceLocked(sub *Subscription, asked time.Duration) time.Durat
 		return 0
 	}
 	p := s.pacedLocked()
-	p.pacer.SetInterval(p.add(sub, holds), p.clock.now(), int64(holds))
+	p.pacer.SetInterval(p.add(sub, holds), p.clock.Now(), int64(holds))
 	return holds
 }
 
@@ -157,7 +153,7 @@ func (p *paced) isHeld(sub *Subscription, entries int) bool {
 	if it == nil || sub.ended() != nil {
 		return false
 	}
-	now := p.clock.now()
+	now := p.clock.Now()
 	if p.pacer.Free(it, now) && (entries == 1 || p.pacer.Bandwidth() == 0) {
 		return false
 	}
@@ -172,7 +168,7 @@ func (p *paced) isInTurn(sub *Subscription) bool {
 		return false
 	}
 	if sub.isBehind() {
-		p.pacer.Add(it, p.clock.now())
+		p.pacer.Add(it, p.clock.Now())
 	}
 	return true
 }
@@ -183,7 +179,7 @@ func (p *paced) goesBy(sub *Subscription) bool { return p != nil && p.items[sub]
 // spend counts bytes that are about to be written.
 func (p *paced) spend(sub *Subscription, bytes int) {
 	if p.goesBy(sub) {
-		p.pacer.Spend(p.clock.now(), int64(bytes))
+		p.pacer.Spend(p.clock.Now(), int64(bytes))
 	}
 }
 
@@ -197,7 +193,7 @@ func (p *paced) settle(part *part, frames int, left []Frame) {
 		p.pacer.Passed(it)
 		return
 	}
-	now, bytes := p.clock.now(), 0
+	now, bytes := p.clock.Now(), 0
 	for i := range left {
 		bytes += len(left[i].Bytes)
 	}
@@ -216,7 +212,7 @@ func (p *paced) remove(sub *Subscription) {
 func (s *Session) turnsLocked(sc *scratch) {
 	p := s.paced
 	for !s.blocked && !s.closed {
-		now := p.clock.now()
+		now := p.clock.Now()
 		it := p.pacer.Next(now)
 		if it == nil {
 			return
@@ -243,9 +239,9 @@ func (s *Session) armLocked() {
 	p := s.paced
 	switch at := p.pacer.When(); {
 	case at == pace.Never:
-	case at <= p.clock.now():
+	case at <= p.clock.Now():
 		s.dirty.Store(true)
 	default:
-		p.clock.set(p, at)
+		p.clock.Set(p.alarm, at)
 	}
 }

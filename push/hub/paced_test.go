@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/hub"
+	"github.com/sluice-push/sluice/push/pace"
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
@@ -239,7 +240,7 @@ func TestIntervalStalled(t *testing.T) {
 func TestPace(t *testing.T) {
 	c := newCrowd(t)
 	d, bandwidth := time.Hour, int64(500)
-	must(t, c.hubs[0].Pace(testContext(t), hub.Target{User: "a"}, "stream:x", hub.Bounds{Interval: &d, Bandwidth: &bandwidth}))
+	must(t, c.hubs[0].Pace(testContext(t), hub.Target{User: "a"}, "stream:x", pace.Bounds{Interval: &d, Bandwidth: &bandwidth}))
 	for name, k := range c.carriers {
 		want := int64(0)
 		if name[0] == 'a' {
@@ -249,7 +250,7 @@ func TestPace(t *testing.T) {
 		eventually(t, fmt.Sprintf("%s has its bandwidth", name), func() bool { return s.Bandwidth() == want })
 	}
 	unbounded := int64(0)
-	must(t, c.hubs[1].Pace(testContext(t), hub.Target{User: "a"}, "", hub.Bounds{Bandwidth: &unbounded}))
+	must(t, c.hubs[1].Pace(testContext(t), hub.Target{User: "a"}, "", pace.Bounds{Bandwidth: &unbounded}))
 	publishN(t, c.hubs[0], "stream:x", 1, 1)
 	for _, name := range []string{"b1", "x1"} {
 		k := c.carriers[name]
@@ -260,10 +261,10 @@ func TestPace(t *testing.T) {
 			t.Errorf("%s got %v within its interval", name, got)
 		}
 	}
-	if err := c.hubs[0].Pace(testContext(t), hub.Target{User: "a"}, "", hub.Bounds{Interval: &d}); err == nil {
+	if err := c.hubs[0].Pace(testContext(t), hub.Target{User: "a"}, "", pace.Bounds{Interval: &d}); err == nil {
 		t.Error("no error for an interval without a channel")
 	}
-	if err := c.hubs[0].Pace(testContext(t), hub.Target{}, "", hub.Bounds{Bandwidth: &unbounded}); err == nil {
+	if err := c.hubs[0].Pace(testContext(t), hub.Target{}, "", pace.Bounds{Bandwidth: &unbounded}); err == nil {
 		t.Error("no error for nobody")
 	}
 }
@@ -277,7 +278,7 @@ func TestPaceEnded(t *testing.T) {
 		s := newCarrier(t, open, false).connect(h, o)
 		done := make(chan error, 1)
 		go func() {
-			done <- h.Pace(testContext(t), hub.Target{User: o.Info.User}, "", hub.Bounds{Bandwidth: &bandwidth})
+			done <- h.Pace(testContext(t), hub.Target{User: o.Info.User}, "", pace.Bounds{Bandwidth: &bandwidth})
 		}()
 		s.Close()
 		must(t, <-done)

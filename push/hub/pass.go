@@ -19,7 +19,8 @@ type pass struct {
 	life    uint32
 	epoch   string
 	entries []*channel.Entry
-	read    bool // the entries are not enough: everybody has to read the log
+	changes []*channel.Change // of the entries; empty when nobody takes differences
+	read    bool              // the entries are not enough: everybody has to read the log
 
 	formats atomic.Pointer[format] // those made so far, in a list
 
@@ -43,13 +44,16 @@ type shared struct {
 	from, to int // which entries it holds
 }
 
-type entryFrames struct{ put, gone []byte }
+type entryFrames struct{ put, gone, diff []byte }
 
 // begin takes what is new in a topic for its subscribers, and adds these to the items. It reports whether there is anything to serve.
 func (p *pass) begin(t *topic, r *round) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p.topic, p.entries = t, append(p.entries[:0], t.recent...)
+	if t.deltas != nil {
+		p.changes = append(p.changes[:0], t.deltas.recent...)
+	}
 	p.read = t.unrecorded || t.loading != nil || t.ended.Load() != nil
 	t.forgetRecentLocked()
 	t.unrecorded = false
@@ -72,7 +76,8 @@ func (p *pass) begin(t *topic, r *round) bool {
 // end forgets all but the memory.
 func (p *pass) end() {
 	clear(p.entries)
-	p.topic, p.log, p.epoch, p.entries = nil, nil, "", p.entries[:0]
+	clear(p.changes)
+	p.topic, p.log, p.epoch, p.entries, p.changes = nil, nil, "", p.entries[:0], p.changes[:0]
 	for f := p.formats.Swap(nil); f != nil; {
 		next := f.next
 		clear(f.all)
@@ -87,7 +92,7 @@ func (p *pass) end() {
 func (p *pass) format(sub *Subscription) *format {
 	e, to := sub.session.encoder, sub.address()
 	for f := p.formats.Load(); f != nil; f = f.next {
-		if f.encoder == e && f.to.Number == to.Number {
+		if f.encoder == e && f.to == to {
 			return f
 		}
 	}
@@ -95,7 +100,7 @@ func (p *pass) format(sub *Subscription) *format {
 	defer p.mu.Unlock()
 	first := p.formats.Load()
 	for f := first; f != nil; f = f.next {
-		if f.encoder == e && f.to.Number == to.Number {
+		if f.encoder == e && f.to == to {
 			return f
 		}
 	}
@@ -114,8 +119,8 @@ func (p *pass) format(sub *Subscription) *format {
 // encode makes the frames of all entries.
 func (p *pass) encode(f *format) {
 	deliveries := p.deliveries[:0]
-	for _, e := range p.entries {
-		d := channel.Delivery{Entry: e, Offset: e.Offset}
+	for i, e := range p.entries {
+		d := channel.Delivery{Entry: e, Offset: e.Offset, Change: p.change(f, i)}
 		if e.Removed() {
 			d.Kind = channel.Gone
 		}
@@ -130,6 +135,14 @@ func (p *pass) encode(f *format) {
 	p.deliveries = deliveries
 }
 
+// change returns what the difference of entry i is made of, nil where it goes in full to clients of a format.
+func (p *pass) change(f *format, i int) *channel.Change {
+	if f.to.Delta == push.NoDelta || i >= len(p.changes) || p.changes[i].Diff(f.to.Delta) == nil {
+		return nil
+	}
+	return p.changes[i]
+}
+
 // frame returns the shared bytes of a delivery of entry i alone.
 func (p *pass) frame(f *format, i int, d channel.Delivery) []byte {
 	p.mu.Lock()
@@ -138,8 +151,11 @@ func (p *pass) frame(f *format, i int, d channel.Delivery) []byte {
 		f.single = append(f.single, make([]entryFrames, len(p.entries))...)
 	}
 	b := &f.single[i].put
-	if d.Kind == channel.Gone {
+	switch {
+	case d.Kind == channel.Gone:
 		b = &f.single[i].gone
+	case d.Change != nil:
+		b = &f.single[i].diff
 	}
 	if *b == nil {
 		*b = frameOf(f.encoder, f.to, p.epoch, []channel.Delivery{d}).Bytes
@@ -156,20 +172,20 @@ func (p *pass) serve(sub *Subscription, out *batch) bool {
 		return false
 	case sub.cursor.Offset() >= p.entries[len(p.entries)-1].Offset:
 		return true // it was quicker than the pass, and may be further by now
-	case sub.view == nil && sub.cursor.Offset() < p.entries[0].Offset:
-		return p.serveAll(sub, out)
+	case sub.view == nil && sub.cursor.Offset() < p.entries[0].Offset && p.serveAll(sub, out):
+		return true
 	}
 	return p.serveSome(sub, out)
 }
 
-// serveAll is for subscriptions that get all the entries, as most do.
+// serveAll is for subscriptions that get all the entries in the frames that all share, as most do.
 func (p *pass) serveAll(sub *Subscription, out *batch) bool {
 	f, end, before := p.format(sub), sub.cursor, len(out.frames)
 	for i := range f.all {
 		s := &f.all[i]
-		for _, e := range p.entries[s.from:s.to] {
+		for j, e := range p.entries[s.from:s.to] {
 			d, ok := p.log.Follow(end, nil, e)
-			if !ok {
+			if !ok || !d.Delta && p.change(f, s.from+j) != nil {
 				out.cut(before)
 				return false
 			}
@@ -181,7 +197,7 @@ func (p *pass) serveAll(sub *Subscription, out *batch) bool {
 	return true
 }
 
-// serveSome is for those that were quicker than the pass, or do not see everything.
+// serveSome is for those that were quicker than the pass, do not see everything, or cannot take all differences.
 func (p *pass) serveSome(sub *Subscription, out *batch) bool {
 	f, end, epoch := p.format(sub), sub.cursor, sub.view.Epoch(p.epoch)
 	before := len(out.frames)
@@ -195,6 +211,9 @@ func (p *pass) serveSome(sub *Subscription, out *batch) bool {
 			return false
 		}
 		end = d.Next
+		if d.Delta {
+			d.Change = p.change(f, i)
+		}
 		if d.Kind != channel.Skip {
 			at := push.Position{Epoch: epoch, Offset: d.Offset}
 			out.add(Frame{Bytes: p.frame(f, i, d), Channel: p.topic.name, At: at, Publications: 1, accepted: e.Time}, end)

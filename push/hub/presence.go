@@ -57,7 +57,7 @@ func (h *Hub) absent(ctx context.Context, sub *Subscription) {
 
 // warnPresence tells the operator of an error, if there is one, but not for each of many clients.
 func (h *Hub) warnPresence(channel string, err error) {
-	if err != nil && h.presenceWarnings.due(time.Now()) {
+	if err != nil && h.presenceWarnings.Due(time.Now()) {
 		h.options.Logger.Warn("presence is not up to date", "channel", channel, "error", err)
 	}
 }

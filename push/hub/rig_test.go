@@ -67,6 +67,15 @@ func (r *rig) lose() {
 	}
 }
 
+// keep has no follower lose anything any more.
+func (r *rig) keep() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for f := range r.attached {
+		f.losing.Store(false)
+	}
+}
+
 // renew replaces the store by an empty one: all partitions begin a new life.
 func (r *rig) renew() {
 	r.mu.Lock()

@@ -48,6 +48,7 @@ type Subscription struct {
 	life    uint32                           // the topic's log the cursor belongs to
 	slot    int32                            // among the topic's, whose lock guards it
 	tally   channel.Tally                    // of a table or value channel
+	lossy   bool                             // the client is told what it lost; set at the beginning
 }
 
 // particulars are what most subscriptions have in common. They do not change once a subscription has joined its topic.
@@ -55,6 +56,7 @@ type particulars struct {
 	view     *channel.View
 	presence *presence // nil in namespaces without
 	numbered bool      // publications go by the topic's number
+	delta    push.Delta
 }
 
 // over marks subscriptions that are no longer there.
@@ -62,16 +64,17 @@ var over = &push.Unsubscribe{}
 
 // address is what the subscription's frames call its channel.
 func (sub *Subscription) address() Address {
+	to := Address{Channel: sub.topic.name, Delta: sub.delta}
 	if sub.numbered {
-		return Address{sub.topic.name, sub.topic.number}
+		to.Number = sub.topic.number
 	}
-	return Address{Channel: sub.topic.name}
+	return to
 }
 
 // number has a subscription that has not joined yet go by its topic's number.
 func (sub *Subscription) number(h *Hub) {
-	if sub.particulars == &h.usual {
-		sub.particulars = &h.numbered
+	if sub.particulars == &h.usual[0][sub.delta] {
+		sub.particulars = &h.usual[1][sub.delta]
 		return
 	}
 	sub.numbered = true
@@ -122,9 +125,22 @@ type SubscribeRequest struct {
 	ChanInfo []byte
 	// Numbered says that the client accepts frames of publications that have the channel's number instead of its name.
 	Numbered bool
+	// Delta is a form in which the client accepts publications as the difference to the one that they replace, if the namespace has it: in
+	// a stream the one before, otherwise the one that was there, each with the same key. Not with a View.
+	Delta push.Delta
+	// Keyed says that the client keeps what it has by key, so that there may be differences in tables too.
+	Keyed bool
 	// Interval is the shortest time between two services of the subscription: what is published meanwhile is conflated in tables and
 	// values, and comes together in streams. 0 is what the namespace has for who does not ask, less than 0 as often as it allows.
 	Interval time.Duration
+	// Lost says that the client can be told how many publications of a stream it lost because it was too slow, so that its subscription
+	// goes on if the namespace has push.SlowLose: the number is in the next delivery of kind Put.
+	Lost bool
+	// Table says that the client keeps the rows of a table by their keys and has those as of Since. A position from which it cannot go on is
+	// push.ErrUnrecoverablePosition, not a fresh start, and a channel that is no table push.ErrBadRequest.
+	Table bool
+	// Joins says that Since is from [Session.Rows], not from an earlier subscription; only with Table.
+	Joins bool
 	// Budget bounds what the answer carries; the rest follows as pushes. Zero: 512 entries, 32 KiB. Less than one entry: nothing.
 	Budget channel.Budget
 }
@@ -136,6 +152,10 @@ type Subscribed struct {
 	// Number is the channel's number, if publications go by it until the subscription ends, otherwise 0. No other subscription of the
 	// session has it at the same time.
 	Number uint32
+	// Delta is the form in which publications may come as differences, if any. None of Deliveries is one.
+	Delta push.Delta
+	// Lost says that losses will be told; see [SubscribeRequest].
+	Lost bool
 	// Deliveries are what it gets with the answer: rows of the table, or what it missed. Only Put and Gone occur.
 	Deliveries []channel.Delivery
 	// Interval is what holds for the subscription.
@@ -143,6 +163,14 @@ type Subscribed struct {
 	// Recovered says that it has missed nothing, or is getting all it missed, in Deliveries or right after them. It is false for a
 	// fresh start.
 	Recovered bool
+}
+
+// delta returns the form of differences that a request gets.
+func (n *namespace) delta(r *SubscribeRequest) push.Delta {
+	if r.View != nil || !slices.Contains(n.Deltas, r.Delta) || n.Mode == push.Table && !r.Keyed {
+		return push.NoDelta
+	}
+	return r.Delta
 }
 
 // budget returns how much of the channel the answer may carry.
@@ -155,9 +183,13 @@ func (r *SubscribeRequest) budget() channel.Budget {
 
 // Subscribe begins a subscription. answer is called before it returns, unless there is an error, and before anything else of the
 // channel is sent to the carrier; an error from it undoes the subscription and is returned. Errors are *push.Error: already
-// subscribed, limit exceeded, unknown channel, bad request, internal.
+// subscribed, limit exceeded, unknown channel, bad request, internal; with Table also push.ErrUnrecoverablePosition.
 func (s *Session) Subscribe(ctx context.Context, r SubscribeRequest, answer func(Subscribed) error) error {
-	n, err := s.hub.namespaceOf(r.Channel)
+	find := s.hub.namespaceOf
+	if r.Table {
+		find = s.hub.tableOf
+	}
+	n, err := find(r.Channel)
 	if err != nil {
 		return err
 	}
@@ -174,9 +206,10 @@ func (s *Session) Subscribe(ctx context.Context, r SubscribeRequest, answer func
 		t.release()
 		return err
 	}
-	sub := &Subscription{particulars: &s.hub.usual, session: s, topic: t}
+	form := n.delta(&r)
+	sub := &Subscription{particulars: &s.hub.usual[0][form], session: s, topic: t, lossy: r.Lost && n.Slow == push.SlowLose}
 	if n.Presence || r.View != nil {
-		sub.particulars = &particulars{view: r.View}
+		sub.particulars = &particulars{view: r.View, delta: form}
 	}
 	if n.Presence {
 		sub.presence = &presence{topic: t, key: presenceIn(r.Channel) + randomID(), info: s.info}
@@ -260,6 +293,11 @@ func (s *Session) subscribeLocked(
 	}
 	at := t.positionLocked(sub.view)
 	cursor, outcome := t.log.Subscribe(since, sub.view)
+	if outcome == channel.Fresh && r.Table {
+		t.mu.Unlock()
+		t.part.namespace.counts.countSubscribe(&r, outcome, freshnessOf(r.Since, at, since == nil))
+		return push.ErrUnrecoverablePosition
+	}
 	deliveries, end, _ := t.log.Read(cursor, sub.view, r.budget(), nil)
 	sub.cursor, sub.life = end, t.life.Load()
 	t.joinLocked(sub)
@@ -269,17 +307,15 @@ func (s *Session) subscribeLocked(
 
 	s.subs = append(s.subs, sub)
 	at.Offset = end.Offset()
-	told := Subscribed{Position: at, Number: sub.address().Number, Deliveries: deliveries, Recovered: outcome != channel.Fresh}
+	told := Subscribed{
+		Position: at, Number: sub.address().Number, Delta: sub.delta, Lost: sub.lossy, Deliveries: deliveries, Recovered: outcome != channel.Fresh,
+	}
 	told.Interval = s.paceLocked(sub, t.part.namespace.interval(r.Interval), deliveries)
 	if err := answer(told); err != nil {
 		s.dropLocked(sub)
 		return err
 	}
-	if c := &t.part.namespace.counts; outcome != channel.Fresh {
-		c.recovered.Add(1)
-	} else {
-		c.fresh[freshnessOf(r.Since, at, since == nil)].Add(1)
-	}
+	t.part.namespace.counts.countSubscribe(&r, outcome, freshnessOf(r.Since, at, since == nil))
 	s.dirty.Store(true) // more may have come, or have been left
 	return nil
 }
@@ -367,7 +403,7 @@ func (s *Session) close(ctx context.Context) {
 	}
 	h := s.hub
 	if s.paced != nil {
-		h.alarms.cancel(s.paced)
+		h.alarms.Cancel(s.paced.alarm)
 	}
 	s.mu.Unlock() // not unlock: there is nothing left to be flushed
 	_ = h.orders.take(s)

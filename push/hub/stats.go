@@ -20,10 +20,10 @@ type Counts struct {
 
 	Delivered   uint64 // publications that carriers took, each as often as it was
 	Conflated   uint64 // publications that subscriptions were not sent because newer ones took their places: see channel.Tally
-	Lost        uint64 // publications that were evicted before a slow subscription had read them
+	Lost        uint64 // publications that were evicted before a slow subscription had read them; counted when it is told, or ends for it
 	LostUnknown uint64 // times that it is not known how many these were
 
-	New        uint64 // subscriptions that asked for no position
+	New        uint64 // subscriptions that asked for no position, or joined a table whose rows they had just read
 	Recovered  uint64 // subscriptions that went on from a position
 	FreshEpoch uint64 // subscriptions that could not: the channel has another life by now, or the position is of another view
 	FreshFloor uint64 // likewise: what was missed is not kept any more
@@ -172,6 +172,19 @@ func freshnessOf(asked *push.Position, at push.Position, isVoid bool) freshness 
 	}
 }
 
+// countSubscribe counts what became of a request, fresh if that is the outcome.
+func (c *counters) countSubscribe(r *SubscribeRequest, outcome channel.Outcome, fresh freshness) {
+	switch {
+	case r.Joins && outcome != channel.Fresh:
+		c.fresh[fromNothing].Add(1)
+	case r.Joins: // it reads the rows once more
+	case outcome != channel.Fresh:
+		c.recovered.Add(1)
+	default:
+		c.fresh[fresh].Add(1)
+	}
+}
+
 // countEnded counts a subscription that the server ended.
 func (sub *Subscription) countEnded(u push.Unsubscribe) {
 	c := &sub.topic.part.namespace.counts
@@ -225,6 +238,9 @@ func (c *deliveryCounts) count(p *part, frames []Frame, isWhole bool) {
 	publications := 0
 	for i := range frames {
 		publications += frames[i].Publications
+		if lost := frames[i].lost; lost != 0 {
+			n.counts.countLost(lost)
+		}
 		if isObserved {
 			c.age(frames[i].accepted, frames[i].Publications, p.isLate)
 		}
@@ -299,16 +315,11 @@ func (sub *Subscription) account(p *part, publications int, isWhole bool) {
 	}
 }
 
-// countLost counts what a subscription cannot be told, once: it ends.
-func (sub *Subscription) countLost(d *channel.Delivery) {
-	u := push.UnsubscribeInsufficientState
-	if !sub.ends.CompareAndSwap(nil, &u) || d.Kind != channel.Lost {
-		return
-	}
-	c := &sub.topic.part.namespace.counts
-	if d.Lost < 0 {
+// countLost counts publications that a subscription did not get, −1 when nobody knows how many.
+func (c *counters) countLost(lost int64) {
+	if lost < 0 {
 		c.lostUnknown.Add(1)
 	} else {
-		c.lost.Add(uint64(d.Lost))
+		c.lost.Add(uint64(lost))
 	}
 }

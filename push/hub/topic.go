@@ -39,6 +39,7 @@ type topic struct {
 	subs    []*Subscription
 	recent  []*channel.Entry // the newest entries, which no round has taken yet
 	slimAt  uint64           // the head when slim was last called
+	deltas  *deltas          // nil while no subscription takes differences
 
 	// unrecorded says that something is new which is not among the recent entries, and that no round has taken notice of it yet.
 	unrecorded bool
@@ -82,6 +83,9 @@ func (t *topic) arrive(m *broker.Message) int {
 		return 0
 	}
 	t.recent = append(t.recent, e)
+	if t.deltas != nil {
+		t.deltas.recent = append(t.deltas.recent, t.log.Change(e))
+	}
 	if len(t.recent) > 1 {
 		return 0
 	}
@@ -95,7 +99,34 @@ func (t *topic) kick() { t.part.hub.workers.kick([]*topic{t}, t.subscribers()) }
 func (t *topic) joinLocked(sub *Subscription) {
 	sub.slot = int32(len(t.subs)) //nolint:gosec // far fewer
 	t.subs = append(t.subs, sub)
+	if sub.delta != push.NoDelta {
+		t.countDeltasLocked(+1)
+	}
 	t.part.namespace.counts.subscriptions.Add(1)
+}
+
+// deltas is what a topic has for subscriptions that take differences.
+type deltas struct {
+	subs   int
+	recent []*channel.Change // of the recent entries, as far as they came since there are deltas
+}
+
+// countDeltasLocked notes that one more or less subscription takes differences.
+func (t *topic) countDeltasLocked(by int) {
+	if t.deltas == nil {
+		t.deltas = &deltas{recent: make([]*channel.Change, len(t.recent))}
+		t.keepChangesLocked()
+	}
+	if t.deltas.subs += by; t.deltas.subs == 0 {
+		t.deltas = nil
+		t.keepChangesLocked()
+	}
+}
+
+func (t *topic) keepChangesLocked() {
+	if t.log != nil {
+		t.log.KeepChanges(t.deltas != nil)
+	}
 }
 
 // leave removes a subscription. The last one takes its place.
@@ -106,6 +137,9 @@ func (t *topic) leave(sub *Subscription) {
 	moved := t.subs[last]
 	t.subs[sub.slot], moved.slot = moved, sub.slot
 	t.subs[last] = nil
+	if sub.delta != push.NoDelta {
+		t.countDeltasLocked(-1)
+	}
 	t.part.namespace.counts.subscriptions.Add(-1)
 	switch t.subs = t.subs[:last]; {
 	case last == 0:
@@ -145,6 +179,9 @@ func (t *topic) forgetRecentLocked() {
 	clear(t.recent)
 	if t.recent = t.recent[:0]; cap(t.recent) > keptRecent {
 		t.recent = nil
+	}
+	if t.deltas != nil {
+		t.deltas.recent = nil
 	}
 	if t.awaited {
 		t.awaited = false
@@ -192,7 +229,7 @@ func (t *topic) slim() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.loading == nil {
-		t.log.RaiseFloor(min(t.part.namespace.oldest(t.log), t.slimAt))
+		t.log.RaiseFloor(min(t.log.Beyond(t.part.namespace.History), t.slimAt))
 		t.slimAt = t.log.Head()
 	}
 }

@@ -66,30 +66,69 @@ export async function staysUnsubscribedWhenTold(test) {
 // A client that reads too slowly for what its channel keeps is told by an unsubscribe push, subscribes again by itself, and learns
 // that it was not told everything. Its other channels and other clients are not disturbed.
 export async function resubscribesAfterALoss(test) {
+  await losesAndResubscribes(test, "short:news", 2500);
+}
+
+// Where the policy of a namespace is to unsubscribe, it is the same with another code, which the SDK does not know.
+export async function resubscribesWhenTooSlow(test) {
+  await losesAndResubscribes(test, "strict:news", 2510);
+}
+
+async function losesAndResubscribes(test, channel, want) {
   const node = await test.start();
   const [publisher, reader, other] = [await node.connect(), await node.connect(), await node.connect()];
-  const [slow, calm, quick] = [reader.follow("short:news"), reader.follow("news"), other.follow("short:news")];
+  const [slow, calm, quick] = [reader.follow(channel), reader.follow("news"), other.follow(channel)];
   for (const follower of [slow, calm, quick]) await follower.is("subscribed");
   const all = range(1, 1000).map((i) => `${i} ${"x".repeat(60_000)}`); // more than sockets and the node hold together
   reader.pause();
-  await publisher.publishAll("short:news", all, 1);
+  await publisher.publishAll(channel, all, 1);
   await node.publish("news", 1);
   await quick.got(all.at(-1));
   assert.deepEqual(quick.data, all);
   reader.resume();
 
   const { code } = await slow.events.until((events) => events.filter((e) => e.event === "subscribing")[1], "subscribing again");
-  assert.equal(code, 2500);
+  assert.equal(code, want);
   const ctx = await slow.is("subscribed", 2);
   assert.deepEqual([ctx.wasRecovering, ctx.recovered], [true, false]);
   const before = slow.data.length;
   assert.deepEqual(slow.data, all.slice(0, before), "up to the loss nothing is left out");
   assert(before < all.length);
-  await publisher.publishAll("short:news", ["live"]);
+  await publisher.publishAll(channel, ["live"]);
   await slow.got("live");
   assert.equal(slow.data.length, before + 1);
   assertIncreasing(slow.offsets);
   await calm.got(1);
+  assert.equal(reader.sockets, 1);
+}
+
+// A client that asks for it is told what it lost instead, by a tag that the SDK hands to the application, and goes on.
+export async function goesOnAfterALoss(test) {
+  const node = await test.start();
+  const [publisher, reader] = [await node.connect(), await node.connect()];
+  const slow = reader.follow("short:news", { data: { sluice: { lost: true } } });
+  assert.deepEqual((await slow.is("subscribed")).data, { sluice: { lost: true } });
+  const all = range(1, 1000).map((i) => `${i} ${"x".repeat(60_000)}`); // more than sockets and the node hold together
+  reader.pause();
+  await publisher.publishAll("short:news", all, 1);
+  reader.resume();
+  await slow.got(all.at(-1));
+  await publisher.publishAll("short:news", ["live"]);
+  await slow.got("live");
+
+  let [due, told] = [0, 0];
+  for (const { data, tags } of slow.publications.items.slice(0, -1)) {
+    if (tags?.["sluice.lost"] !== undefined) {
+      due += Number(tags["sluice.lost"]);
+      told++;
+    }
+    assert(data === all[due], `${data.slice(0, 5)} came when ${due + 1} was due`);
+    due++;
+  }
+  assert.equal(due, all.length, "every publication came, or was told to be lost");
+  assert(told > 0, "something was lost");
+  assertIncreasing(slow.offsets);
+  assert.equal(slow.events.items.filter((e) => e.event === "subscribed").length, 1);
   assert.equal(reader.sockets, 1);
 }
 
