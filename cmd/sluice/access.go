@@ -32,6 +32,8 @@ func newAccess(cfg *config.Config, insecure bool) *access {
 			Interval:    time.Duration(ns.Interval),
 			MinInterval: time.Duration(ns.MinInterval),
 			Priority:    ns.Priority,
+			Deltas:      ns.Delta,
+			Slow:        ns.Slow,
 		})
 	}
 	return a

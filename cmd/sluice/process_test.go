@@ -238,12 +238,14 @@ func TestServe(t *testing.T) {
 		}
 	}
 	path, _ := binary()
-	out, err := exec.Command(path, "sub", "quotes:all", "--url", "http://"+p.public, "-n", "60", "-q").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if lines := strings.Count(string(out), `"symbol"`); lines != 60 {
-		t.Errorf("sub printed %d ticks, want 60:\n%s", lines, out)
+	for _, form := range []string{"none", "merge", "fossil"} { // of a table fossil is not agreed to
+		out, err := exec.Command(path, "sub", "quotes:all", "--url", "http://"+p.public, "-n", "90", "-q", "--delta", form).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Count(string(out), `"symbol"`); lines != 90 {
+			t.Errorf("sub --delta %s printed %d quotes, want 90:\n%s", form, lines, out)
+		}
 	}
 	if code := p.terminate(); code != 0 {
 		t.Errorf("exit code %d after SIGTERM:\n%s", code, p.stderr)

@@ -17,6 +17,7 @@ type pubCmd struct {
 	Data           string            `arg:"" optional:"" help:"JSON to publish; - reads it from standard input."`
 	Key            string            `help:"Row of the table."`
 	Remove         bool              `help:"Remove the row instead of publishing data."`
+	Clear          bool              `help:"Remove all rows of the table."`
 	Tag            map[string]string `help:"A tag, NAME=VALUE; may be repeated."`
 	IdempotencyKey string            `help:"Publishing again with the same key within five minutes does nothing."`
 }
@@ -28,6 +29,9 @@ const maxPublication = 64 << 20
 func (c *pubCmd) Run(env *environment) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if c.Clear {
+		return c.clear(ctx, env)
+	}
 	request := publishRequest{Channel: c.Channel, Key: c.Key, Removed: c.Remove, Tags: c.Tag, IdempotencyKey: c.IdempotencyKey}
 	switch {
 	case c.Remove && c.Data != "":
@@ -56,5 +60,19 @@ func (c *pubCmd) Run(env *environment) error {
 		return err
 	}
 	_, err := fmt.Fprintf(env.stdout, "published at offset %d\n", at.Offset)
+	return err
+}
+
+// clear clears the channel.
+func (c *pubCmd) clear(ctx context.Context, env *environment) error {
+	if c.Remove || c.Data != "" || c.Key != "" {
+		return errors.New("with --clear all of the channel goes: leave out the data, --key and --remove")
+	}
+	r := newRemote(c.remoteFlags, 1)
+	defer r.close()
+	if err := r.call(ctx, "history_remove", publishRequest{Channel: c.Channel}, &struct{}{}); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(env.stdout, "%s is cleared\n", c.Channel)
 	return err
 }

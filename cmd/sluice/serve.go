@@ -141,6 +141,7 @@ func demoNamespaces() []config.Namespace {
 	quotes, ticks := config.DefaultNamespace("quotes"), config.DefaultNamespace("ticks")
 	quotes.Mode = push.Table
 	quotes.History = config.History{Size: 1000, Age: config.Duration(10 * time.Minute)}
+	quotes.Delta, ticks.Delta = []push.Delta{push.Fossil, push.Merge}, []push.Delta{push.Fossil, push.Merge}
 	ticks.History = config.History{Size: 100_000, Age: config.Duration(10 * time.Minute), Bytes: 64 << 20}
 	return []config.Namespace{quotes, ticks}
 }

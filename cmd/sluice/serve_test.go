@@ -97,6 +97,7 @@ func TestPubAndSub(t *testing.T) {
 		"no data":           {[]string{"pub", "news", url}, "data is missing"},
 		"unknown namespace": {[]string{"pub", "nowhere:x", "1", url}, "unknown channel"},
 		"remove a stream":   {[]string{"pub", "news", "--remove", "--key", "k", url}, "streams"},
+		"clear and data":    {[]string{"pub", "quotes:x", "1", "--clear", url}, "leave out the data"},
 		"nobody there":      {[]string{"pub", "news", "1", "--url=http://127.0.0.1:1"}, "is a node running there?"},
 		"sub of nowhere":    {[]string{"sub", "nowhere:x", url}, "unknown channel"},
 	} {
@@ -111,6 +112,15 @@ func TestPubAndSub(t *testing.T) {
 		t.Errorf("pub: %d %s%s", code, stdout, stderr)
 	}
 	if code, stdout, stderr := runBinary(t, "sub", "quotes:mine", "-n", "1", url); code != 0 || stdout != "K {\"price\":1}\n" {
+		t.Errorf("sub: %d %q %s", code, stdout, stderr)
+	}
+	if code, stdout, stderr := runBinary(t, "pub", "quotes:mine", "--clear", url); code != 0 || stdout != "quotes:mine is cleared\n" {
+		t.Errorf("pub --clear: %d %q %s", code, stdout, stderr)
+	}
+	if code, stdout, stderr := runBinary(t, "pub", "quotes:mine", "2", "--key", "L", url); code != 0 {
+		t.Errorf("pub: %d %s%s", code, stdout, stderr)
+	}
+	if code, stdout, stderr := runBinary(t, "sub", "quotes:mine", "-n", "1", url); code != 0 || stdout != "L 2\n" {
 		t.Errorf("sub: %d %q %s", code, stdout, stderr)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/gateway"
 )
 
@@ -28,6 +29,7 @@ type subCmd struct {
 
 	Interval  time.Duration `help:"Be served at most once in this time by each channel: of tables and values what is newest then."`
 	Bandwidth int64         `placeholder:"BYTES" help:"Be sent at most so many bytes a second."`
+	Delta     string        `enum:"none,fossil,merge" default:"none" help:"Be sent differences, in this form (fossil, merge), where the namespace allows it."`
 }
 
 // Validate implements kong.Validatable.
@@ -53,9 +55,13 @@ func (c *subCmd) request() ([]byte, error) {
 		Sluice wish `json:"sluice"`
 	}
 	type options struct {
-		Data *data `json:"data,omitempty"`
+		Data  *data  `json:"data,omitempty"`
+		Delta string `json:"delta,omitempty"`
 	}
 	var each options
+	if c.Delta != "none" {
+		each.Delta = c.Delta
+	}
 	if c.Interval > 0 {
 		each.Data = &data{wish{Interval: c.Interval.Milliseconds()}}
 	}
@@ -82,7 +88,7 @@ var errEnough = errors.New("enough")
 func (c *subCmd) Run(env *environment) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	s := &subscriber{cmd: c, env: env}
+	s := &subscriber{cmd: c, env: env, whole: map[string]*bases{}}
 	for tries := 0; ; tries++ {
 		began := s.printed
 		err := s.stream(ctx)
@@ -115,6 +121,7 @@ type subscriber struct {
 	env     *environment
 	lastID  string // position, as the node said it
 	printed int
+	whole   map[string]*bases // of the channels whose publications may come as differences
 }
 
 func (s *subscriber) note(format string, args ...any) {
@@ -177,6 +184,7 @@ type wirePublication struct {
 	Data    json.RawMessage `json:"data"`
 	Key     string          `json:"key"`
 	Removed bool            `json:"removed"`
+	Delta   bool            `json:"delta"`
 }
 
 // event prints one event.
@@ -189,6 +197,7 @@ func (s *subscriber) event(data string) error {
 				Publications  []wirePublication `json:"publications"`
 				Recovered     bool              `json:"recovered"`
 				WasRecovering bool              `json:"was_recovering"`
+				Delta         bool              `json:"delta"`
 			} `json:"subs"`
 		} `json:"connect"`
 		Disconnect *struct {
@@ -212,6 +221,7 @@ func (s *subscriber) event(data string) error {
 		s.note("subscribed to %s", strings.Join(s.cmd.Channels, ", "))
 		for _, name := range s.cmd.Channels {
 			sub := e.Connect.Subs[name]
+			s.begin(name, sub.Recovered, sub.Delta)
 			if sub.WasRecovering && !sub.Recovered {
 				s.note("%s: some publications may have been missed", name)
 			}
@@ -225,8 +235,27 @@ func (s *subscriber) event(data string) error {
 	return nil
 }
 
+// begin notes what a channel's publications will be like.
+func (s *subscriber) begin(channel string, recovered, differences bool) {
+	b := s.whole[channel]
+	switch {
+	case !differences:
+		delete(s.whole, channel)
+	case b == nil:
+		form, _ := push.ParseDelta(s.cmd.Delta)
+		s.whole[channel] = &bases{form: form, held: map[string][]byte{}}
+	case !recovered:
+		clear(b.held)
+	}
+}
+
 // print prints one publication as a line: the channel if there are several, the key if it has one, the data.
 func (s *subscriber) print(channel string, p *wirePublication) error {
+	if b := s.whole[channel]; b != nil {
+		if err := b.whole(channel, p); err != nil {
+			return &finalError{err}
+		}
+	}
 	var line []string
 	if !s.cmd.Quiet {
 		if len(s.cmd.Channels) > 1 {

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/delta"
+)
+
+// TestBases: what a subscriber makes of publications that may be differences.
+func TestBases(t *testing.T) {
+	const first, second = `{"n":1,"same":"text"}`, `{"n":2,"same":"text"}`
+	fossil := string(new(delta.Encoder).AppendFossil(nil, []byte(first), []byte(second)))
+	quote := func(s string) string {
+		b, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	type pub struct {
+		in   wirePublication
+		want string // data, or what the error says
+	}
+	full := func(key, data string) wirePublication { return wirePublication{Key: key, Data: json.RawMessage(data)} }
+	diff := func(key, data string) wirePublication {
+		return wirePublication{Key: key, Data: json.RawMessage(data), Delta: true}
+	}
+	for _, tt := range []struct {
+		name string
+		form push.Delta
+		pubs []pub
+	}{
+		{"fossil", push.Fossil, []pub{{full("", quote(first)), first}, {diff("", quote(fossil)), second}, {full("", quote(first)), first}}},
+		{"merge", push.Merge, []pub{{full("a", first), first}, {full("b", second), second}, {diff("a", `{"n":2}`), second}}},
+		{"removed", push.Merge, []pub{{full("a", first), first}, {wirePublication{Key: "a", Removed: true}, ""}, {diff("a", `{}`), "builds on nothing"}}},
+		{"other base", push.Fossil, []pub{{full("", quote(`"x"`)), `"x"`}, {diff("", quote(fossil)), "does not fit"}}},
+		{"not a patch", push.Merge, []pub{{full("", first), first}, {diff("", `{"n":`), "does not fit"}}},
+		{"not a string", push.Fossil, []pub{{full("", first), "is not a string"}}},
+	} {
+		b := &bases{form: tt.form, held: map[string][]byte{}}
+		for i, p := range tt.pubs {
+			err := b.whole("c", &p.in)
+			if got := string(p.in.Data); err == nil && got != p.want || err != nil && !strings.Contains(err.Error(), p.want) {
+				t.Errorf("%s: publication %d is %s: %v, want %s", tt.name, i, got, err, p.want)
+			}
+		}
+	}
+}
