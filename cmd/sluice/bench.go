@@ -46,17 +46,18 @@ type benchServer struct {
 }
 
 type benchClients struct {
-	Shape       load.Shape `default:"one" enum:"one,market,slow,storm,idle" help:"one: a channel for all; market: many channels, of which each client wants some; slow: some clients stop reading; storm: all are cut at once and resume; idle: nothing is published."`
-	Clients     int        `default:"1000" help:"How many connect."`
-	Prefix      string     `default:"ticks:load-" help:"What channels are called, before their number."`
-	Channels    int        `default:"2000" help:"market: how many channels there are."`
-	Each        int        `default:"20" help:"market: to how many each client subscribes."`
-	Stalled     float64    `default:"0.1" help:"slow: share of the clients that stop reading."`
-	StallBuffer int        `default:"16384" help:"slow: receive buffer of these, in bytes."`
-	Connect     int        `default:"64" help:"How many are connecting at a time."`
-	Processes   int        `default:"0" help:"Processes that hold the clients; 0: as many as the limit of open files demands."`
-	Spread      bool       `help:"Connect from many addresses of 127.0.0.0/8: one has ports for 28,000 clients of a server on this host."`
-	Network     string     `placeholder:"CONDITIONS" help:"What is between the clients and the server: dsl, 3g, edge, wifi-lossy, flaky, or as in delay=200ms,jitter=50ms,down=50kbit,stall=2s/30s. docs/bench.md has all of it."`
+	Shape       load.Shape    `default:"one" enum:"one,market,slow,storm,idle" help:"one: a channel for all; market: many channels, of which each client wants some; slow: some clients stop reading; storm: all are cut at once and resume; idle: nothing is published."`
+	Clients     int           `default:"1000" help:"How many connect."`
+	Prefix      string        `default:"ticks:load-" help:"What channels are called, before their number."`
+	Channels    int           `default:"2000" help:"market: how many channels there are."`
+	Each        int           `default:"20" help:"market: to how many each client subscribes."`
+	Stalled     float64       `default:"0" help:"slow, market: share of the clients that stop reading; slow: 0.1 if this is 0."`
+	StallFor    time.Duration `default:"0s" help:"How long they do, in the middle of what is measured; 0: all the time."`
+	StallBuffer int           `default:"16384" help:"Receive buffer of these, in bytes."`
+	Connect     int           `default:"64" help:"How many are connecting at a time."`
+	Processes   int           `default:"0" help:"Processes that hold the clients; 0: as many as the limit of open files demands."`
+	Spread      bool          `help:"Connect from many addresses of 127.0.0.0/8: one has ports for 28,000 clients of a server on this host."`
+	Network     string        `placeholder:"CONDITIONS" help:"What is between the clients and the server: dsl, 3g, edge, wifi-lossy, flaky, or as in delay=200ms,jitter=50ms,down=50kbit,stall=2s/30s. docs/bench.md has all of it."`
 }
 
 type benchTraffic struct {
@@ -121,7 +122,7 @@ func (c *benchRunCmd) spec() load.Spec {
 		URL: c.URL, Nodes: c.Nodes, Protocol: c.Protocol, Publish: c.Publish, PublishURL: c.PublishURL, Key: c.APIKey, Token: c.Token,
 		Shape: c.Shape, Clients: c.Clients, Channels: c.Channels, Each: c.Each, Zipf: c.Zipf, Prefix: c.Prefix,
 		Rate: float64(c.Rate), Window: c.Window, Bytes: c.Bytes, Seed: c.Seed,
-		Stalled: c.Stalled, StallBuffer: c.StallBuffer, Connect: c.Connect,
+		Stalled: c.Stalled, StallFor: c.StallFor, StallBuffer: c.StallBuffer, Connect: c.Connect,
 		Settle: shortest(c.Settle), Warmup: shortest(c.Warmup), Duration: c.Duration, Patience: shortest(c.Patience),
 		Processes: c.Processes, Spread: c.Spread, Network: c.Network,
 	}

@@ -28,7 +28,9 @@ func (s Spec) withDefaults() Spec {
 	number(&s.Window, 1)
 	number(&s.Bytes, 256)
 	number(&s.Seed, 1)
-	number(&s.Stalled, 0.1)
+	if s.Shape == Slow {
+		number(&s.Stalled, 0.1)
+	}
 	number(&s.StallBuffer, 16<<10)
 	number(&s.Connect, 64)
 	number(&s.Settle, 2*time.Second)
@@ -123,6 +125,7 @@ func (s Spec) Validate() error {
 	refuse(s.Connect < 1, "%d connections at a time: it has to be 1 or more", s.Connect)
 	refuse(s.Settle < 0 || s.Warmup < 0 || s.Patience < 0, "times cannot be negative")
 	refuse(s.Duration <= 0, "duration %v: it has to be above 0", s.Duration)
+	refuse(s.StallFor < 0 || s.StallFor > s.Duration, "stall for %v: it has to be a part of the %v that are measured", s.StallFor, s.Duration)
 	refuse(s.Processes < 0 || s.Processes > s.Clients, "%d processes for %d clients: it has to be 1 to as many as clients, or 0 for as many as needed",
 		s.Processes, s.Clients)
 	if len(errs) > 0 {

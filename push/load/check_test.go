@@ -3,6 +3,7 @@ package load_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-push/sluice/push/load"
 )
@@ -28,6 +29,8 @@ func TestValidate(t *testing.T) {
 		"window":          {load.Spec{Window: 1000}, "window 1000"},
 		"bytes":           {load.Spec{Bytes: 63}, "63 bytes"},
 		"stalled":         {load.Spec{Stalled: 1}, "stalled 1"},
+		"stall too long":  {load.Spec{Duration: time.Second, StallFor: 2 * time.Second}, "stall for 2s"},
+		"stall below 0":   {load.Spec{StallFor: -1}, "stall for -1ns"},
 		"buffer":          {load.Spec{StallBuffer: -1}, "stall buffer"},
 		"connect":         {load.Spec{Connect: -1}, "at a time"},
 		"times":           {load.Spec{Warmup: -1}, "times cannot be negative"},

@@ -189,7 +189,7 @@ func (g *group) closed(ws *websocket.Conn, info *session.CloseInfo) {
 		g.leftLocked(c)
 		if !g.ending.Load() {
 			g.cut.Add(1)
-			g.reasons.note(reason)
+			g.reasons.Add(reason, 1)
 		}
 	case joining:
 		c.state = apart

@@ -12,6 +12,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/sluice-push/sluice/internal/count"
 	"github.com/sluice-push/sluice/internal/hostclock"
 	"github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/push/pushtest/network"
@@ -55,7 +56,7 @@ type group struct {
 	lastJoin atomic.Int64 // when a client was last subscribed
 	cutAt    atomic.Int64 // shape storm
 	wasCut   int          // how many were; owned by storm
-	reasons  reasons
+	reasons  count.Words  // why connections failed or ended
 
 	betweenMu sync.Mutex // guards what is between the clients and the server
 	weak      network.Conditions
@@ -156,7 +157,7 @@ func sourceAddress(n int) net.IP { return net.IPv4(127, 0, 0, byte(2+n%250)) }
 func (g *group) connect(ctx context.Context) {
 	err := g.enter(ctx, g.clients[0])
 	if err != nil {
-		g.reasons.note(cause(err))
+		g.reasons.Add(cause(err), 1)
 		return
 	}
 	g.atOnce(g.clients[1:], func(c *client) {
@@ -164,7 +165,7 @@ func (g *group) connect(ctx context.Context) {
 			return
 		}
 		if err := g.enter(ctx, c); err != nil {
-			g.reasons.note(cause(err))
+			g.reasons.Add(cause(err), 1)
 		}
 	})
 }
@@ -226,7 +227,7 @@ func (g *group) comeBack(ctx context.Context, c *client) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		g.reasons.note(cause(err))
+		g.reasons.Add(cause(err), 1)
 		timer := time.NewTimer(rand.N(pause)) //nolint:gosec // so that they do not come all at once
 		select {
 		case <-timer.C:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/count"
 	"github.com/sluice-push/sluice/internal/hostclock"
 )
 
@@ -60,13 +61,13 @@ const resultForm = 1
 // total adds up what the members say.
 func (r *run) total() *share {
 	out := &share{CutAt: math.MaxInt64}
-	var why reasons
+	var why count.Words
 	for _, s := range r.shares {
 		out.Clients += s.Clients
 		out.Failed += s.Failed
 		out.Cut += s.Cut
 		for reason, n := range s.Reasons {
-			why.add(reason, n)
+			why.Add(reason, n)
 		}
 		out.Counts.add(&s.Counts)
 		out.Expected += s.Expected
@@ -95,7 +96,7 @@ func (r *run) total() *share {
 	if out.CutAt == math.MaxInt64 {
 		out.CutAt = 0
 	}
-	out.Reasons = why.all()
+	out.Reasons = why.All()
 	return out
 }
 

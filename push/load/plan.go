@@ -117,9 +117,12 @@ func (p *plan) subscriptions(client int) []uint32 {
 	return list
 }
 
+// stalls reports whether clients stop reading.
+func (s *Spec) stalls() bool { return s.Stalled > 0 && (s.Shape == Slow || s.Shape == Market) }
+
 // stalls reports whether a client is one of those that stop reading. They are spread evenly.
 func (p *plan) stalls(client int) bool {
-	if p.spec.Shape != Slow {
+	if !p.spec.stalls() {
 		return false
 	}
 	share := p.spec.Stalled

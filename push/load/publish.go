@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/count"
 	"github.com/sluice-push/sluice/internal/hostclock"
 )
 
@@ -43,7 +44,7 @@ type publisher struct {
 	sent, counted, refused, unknown, gaveUp atomic.Uint64
 	due, expected                           atomic.Uint64 // of those that count
 	late                                    atomic.Int64
-	reasons                                 reasons
+	reasons                                 count.Words // why publications were refused
 
 	mu      sync.Mutex
 	pending map[uint32]*awaited // closed loop: those that are under way
@@ -171,7 +172,7 @@ func (p *publisher) put(ctx context.Context, w int, k uint32, due int64) bool {
 		if counts {
 			p.refused.Add(1)
 		}
-		p.reasons.note(no.why)
+		p.reasons.Add(no.why, 1)
 		return false
 	}
 	c.Last = seq
@@ -181,7 +182,7 @@ func (p *publisher) put(ctx context.Context, w int, k uint32, due int64) bool {
 	if err != nil {
 		c.Holes = append(c.Holes, seq)
 		p.unknown.Add(1)
-		p.reasons.note(cause(err))
+		p.reasons.Add(cause(err), 1)
 		return true
 	}
 	c.Sure, c.Due = seq, due
@@ -244,7 +245,7 @@ func (p *publisher) problems() (out []string) {
 	if left := int64(p.due.Load()) - int64(p.counted.Load()+p.refused.Load()+p.unknown.Load()); left > 0 { //nolint:gosec // counts
 		out = append(out, fmt.Sprintf("%d publications were due and not published: the server, or this host, was too slow", left))
 	}
-	for why, n := range p.reasons.all() {
+	for why, n := range p.reasons.All() {
 		out = append(out, fmt.Sprintf("publishing failed %d times: %s", n, why))
 	}
 	return out

@@ -107,7 +107,7 @@ func (g *group) unsubscribedLocked(c *client, p *protocol.Push) {
 	if !c.stalls {
 		g.readers[channel].Add(-1)
 	}
-	g.reasons.note(fmt.Sprintf("unsubscribed by the server: %d %s", p.Unsubscribe.Code, p.Unsubscribe.Reason))
+	g.reasons.Add(fmt.Sprintf("unsubscribed by the server: %d %s", p.Unsubscribe.Code, p.Unsubscribe.Reason), 1)
 }
 
 // channelNumber is the number of a channel of this load.

@@ -29,7 +29,7 @@ type Result struct {
 
 	Latency Latency   `json:"latency"`           // from when a publication was due until a client had it, all deliveries to clients that read
 	Last    Latency   `json:"last"`              // until the last client that reads had it, by publication
-	Stalled *Latency  `json:"stalled,omitempty"` // shape slow: of the clients that stopped reading
+	Stalled *Latency  `json:"stalled,omitempty"` // of the clients that stopped reading
 	Storm   *Recovery `json:"storm,omitempty"`
 
 	Server    *Usage   `json:"server,omitempty"` // of the processes that were named as the server's
@@ -119,6 +119,7 @@ type Moment struct {
 	P99       float64 `json:"p99_ms"`
 	CPU       float64 `json:"server_cpu"` // cores
 	Memory    int64   `json:"server_rss"`
+	Sockets   int64   `json:"socket_bytes,omitempty"` // as in Usage, by now
 }
 
 // Host is the machine that ran the load.

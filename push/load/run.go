@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/count"
 	"github.com/sluice-push/sluice/internal/hostclock"
 )
 
@@ -128,15 +129,15 @@ func (r *run) connect() error {
 	} else if err != nil {
 		return err
 	}
-	clients, why := 0, reasons{}
+	clients, why := 0, count.Words{}
 	for _, c := range r.connected {
 		clients += c.Clients
 		for reason, n := range c.Reasons {
-			why.add(reason, n)
+			why.Add(reason, n)
 		}
 	}
 	if clients == 0 && r.interrupted == "" {
-		return fmt.Errorf("load: no client could connect to %s: %s", r.spec.public().URL, strings.Join(sortedKeys(why.all()), "; "))
+		return fmt.Errorf("load: no client could connect to %s: %s", r.spec.public().URL, strings.Join(sortedKeys(why.All()), "; "))
 	}
 	return err
 }
@@ -179,12 +180,12 @@ func (r *run) publish() error {
 	if err := r.pump(from, nil); err != nil {
 		return err
 	}
-	if r.spec.Shape == Slow {
-		if err := r.crew.tell(&order{Do: doStall}); err != nil {
+	r.begin(Measuring)
+	if r.spec.stalls() {
+		if err := r.stall(from); err != nil {
 			return err
 		}
 	}
-	r.begin(Measuring)
 	if r.spec.Shape == Storm {
 		if err := r.pump(from.Add(r.spec.Duration/2), nil); err != nil {
 			return err
@@ -209,6 +210,24 @@ func (r *run) publish() error {
 			return false
 		}
 	})
+}
+
+// stall has those stop reading that are to, in the middle of what is measured or all the time.
+func (r *run) stall(from time.Time) error {
+	if r.spec.StallFor == 0 {
+		return r.crew.tell(&order{Do: doStall})
+	}
+	begin := from.Add((r.spec.Duration - r.spec.StallFor) / 2)
+	if err := r.pump(begin, nil); err != nil {
+		return err
+	}
+	if err := r.crew.tell(&order{Do: doStall}); err != nil {
+		return err
+	}
+	if err := r.pump(begin.Add(r.spec.StallFor), nil); err != nil {
+		return err
+	}
+	return r.crew.tell(&order{Do: doFree})
 }
 
 // hurry is how long is waited for what should not take long.

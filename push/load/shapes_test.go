@@ -90,6 +90,19 @@ func TestSlow(t *testing.T) {
 	}
 }
 
+// Clients of a market that stop reading for a while hold nobody up, and get something once they read again.
+func TestMarketStalls(t *testing.T) {
+	spec := load.Spec{
+		URL: "ws://" + newNode(t, 10_000), Shape: load.Market, Channels: 10, Each: 3, Clients: 20, Rate: 200, Stalled: 0.25, StallFor: 100 * time.Millisecond,
+	}
+	r, err := load.Run(testContext(t), short(spec), nil)
+	must(t, err)
+	perfect(t, r)
+	if r.Spec.Stalled != 0.25 || r.Stalled == nil || r.Stalled.Count == 0 {
+		t.Errorf("stalled %+v of %+v", r.Stalled, r.Spec)
+	}
+}
+
 // Idle clients are connected, and that is all.
 func TestIdle(t *testing.T) {
 	spec := load.Spec{URL: "ws://" + newNode(t, 10), Shape: load.Idle, Clients: 20}

@@ -100,7 +100,7 @@ func (g *group) missingLocked(c *client, at int, courses []course) (n lostCount)
 
 // share counts what came and what did not.
 func (g *group) share(courses []course, first uint32) *share {
-	s := &share{Joined: g.lastJoin.Load(), Reasons: g.reasons.all(), Cut: int(g.cut.Load()), Slowest: g.tracks.slowest(first)}
+	s := &share{Joined: g.lastJoin.Load(), Reasons: g.reasons.All(), Cut: int(g.cut.Load()), Slowest: g.tracks.slowest(first)}
 	live := newHistogram()
 	for _, t := range g.tallies {
 		t.mu.Lock()
@@ -173,7 +173,7 @@ const (
 // took, nil when none was to stop.
 func (g *group) release(ctx context.Context) []int64 {
 	g.freed()
-	if g.plan.spec.Shape != Slow {
+	if !g.plan.spec.stalls() {
 		return nil
 	}
 	tick := time.NewTicker(quietTime)

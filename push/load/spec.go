@@ -49,7 +49,8 @@ type Spec struct {
 	// "": nothing.
 	Network string `json:"network,omitempty"`
 
-	Stalled     float64       `json:"stalled"`      // shape slow: share of the clients that stops reading; default 0.1
+	Stalled     float64       `json:"stalled"`      // shapes slow and market: share of the clients that stops reading; default with slow 0.1
+	StallFor    time.Duration `json:"stall_for_ns"` // for how long, in the middle of Duration; default: all of it
 	StallBuffer int           `json:"stall_buffer"` // their receive buffer in bytes; default 16 KiB
 	Connect     int           `json:"connect"`      // connections that are being made at a time; default 64
 	Settle      time.Duration `json:"settle_ns"`    // rest after the last subscription; default 2 s

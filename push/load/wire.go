@@ -35,6 +35,7 @@ const (
 	doConnect orderKind = iota + 1 // let all clients come in
 	doMeasure                      // know which publications count
 	doStall                        // let those that are to stop reading do so
+	doFree                         // let them read again
 	doStorm                        // cut all and let them come again
 	doDrain                        // wait until all has come
 	doEnough                       // stop waiting

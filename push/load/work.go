@@ -120,6 +120,8 @@ func (w *worker) do(o *order) {
 		g.measureFrom.Store(o.From)
 	case doStall:
 		g.stall()
+	case doFree:
+		g.freed()
 	case doStorm:
 		w.come(g.storm)
 	case doDrain:
@@ -156,7 +158,7 @@ func (w *worker) conclude() error {
 	s := g.share(w.courses, w.first)
 	if g.stalling.Load() {
 		s.Stalled = g.release(w.ctx)
-		s.Cut, s.Reasons = int(g.cut.Load()), g.reasons.all()
+		s.Cut, s.Reasons = int(g.cut.Load()), g.reasons.All()
 	}
 	g.close()
 	return w.out.send(&report{Share: s})
@@ -164,7 +166,7 @@ func (w *worker) conclude() error {
 
 // connected says who came in.
 func (g *group) connected() *connected {
-	c := &connected{Clients: int(g.here.Load()), Joined: g.lastJoin.Load(), Reasons: g.reasons.all()}
+	c := &connected{Clients: int(g.here.Load()), Joined: g.lastJoin.Load(), Reasons: g.reasons.All()}
 	for i := range g.readers {
 		c.Readers = append(c.Readers, g.readers[i].Load())
 	}

@@ -61,7 +61,7 @@ func (s *Sampler) look(now time.Time, exact bool) {
 	s.hosts = append(s.hosts, hostLook{now, s.proc.sockets(), s.proc.processors()})
 }
 
-// Fill puts into a result what was seen: Server, Generator, Host.Stolen, CPU and Memory of the moments, and into Problems what that says
+// Fill puts into a result what was seen: Server, Generator, Host.Stolen, CPU, Memory and Sockets of the moments, and into Problems what that says
 // about how far the result can be believed. Call it once, when the run has ended. What is unknown stays as it is.
 func (s *Sampler) Fill(r *load.Result) {
 	begin, end, ok := s.measured()
@@ -77,6 +77,9 @@ func (s *Sampler) Fill(r *load.Result) {
 			from = r.Moments[i-1].Second
 		}
 		m.CPU, m.Memory = s.server.during(after(begin, from), after(begin, m.Second))
+		if before, ok := s.began[load.Connecting]; ok {
+			m.Sockets = max(s.hostAt(after(begin, m.Second)).sockets-s.hostAt(before).sockets, 0)
+		}
 	}
 	first, last := s.hostAt(begin), s.hostAt(end)
 	if total := last.total - first.total; r.Host != nil && total > 0 {

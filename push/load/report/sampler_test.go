@@ -132,11 +132,12 @@ func TestSampler(t *testing.T) {
 	}
 	// 380 - 220 ticks in the first two seconds, 480 - 380 in the other two.
 	for i, want := range []struct {
-		cpu float64
-		rss int64
-	}{{0.8, 360 * page}, {0.8, 9000 * page}, {0.5, 9000 * page}, {0.5, 2 << 20}} {
-		if m := r.Moments[i]; math.Abs(m.CPU-want.cpu) > 1e-9 || m.Memory != want.rss {
-			t.Errorf("second %v: %v cores, %d bytes, want %v and %d", m.Second, m.CPU, m.Memory, want.cpu, want.rss)
+		cpu     float64
+		rss     int64
+		sockets int64
+	}{{0.8, 360 * page, 50 * page}, {0.8, 9000 * page, 35 * page}, {0.5, 9000 * page, 35 * page}, {0.5, 2 << 20, 10 * page}} {
+		if m := r.Moments[i]; math.Abs(m.CPU-want.cpu) > 1e-9 || m.Memory != want.rss || m.Sockets != want.sockets {
+			t.Errorf("second %v: %v cores, %d and %d bytes, want %+v", m.Second, m.CPU, m.Memory, m.Sockets, want)
 		}
 	}
 	if want := 1000.0 / 2000; r.Host.Stolen != want { // 1,000 of 2,000 ticks between 5 and 9

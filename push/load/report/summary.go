@@ -16,6 +16,7 @@ func Summary(r *load.Result) string {
 	fmt.Fprintf(&b, "%s\n\n", Verdict(r))
 	fmt.Fprintf(&b, "%s\n%s%s\n\n", describe(&r.Spec), addresses(&r.Spec), hostLine(r.Host))
 	b.WriteString(latencyTable(r))
+	b.WriteString(stallTable(r))
 	b.WriteString(factsOf(r).text())
 	for i, p := range r.Problems {
 		if i == 0 {

@@ -22,7 +22,22 @@ func results() map[string]*load.Result {
 	slow.Stalled = &load.Latency{Count: 1000, Mean: 900, P50: 800, P90: 2000, P99: 4000, P999: 5210, Max: 61_000}
 	slow.Server = nil
 	market := perfect()
-	market.Spec.Shape, market.Spec.Rate, market.Spec.Window = load.Market, -1, 4
+	market.Spec.Shape, market.Spec.Rate, market.Spec.Window, market.Spec.Stalled = load.Market, -1, 4, 0
+	stall := perfect()
+	stall.Spec.Shape, stall.Spec.StallFor = load.Market, 20*time.Second
+	for i := range 60 {
+		m := load.Moment{Second: float64(i + 1), Delivered: 10_000, P50: 10, P99: 20, Memory: 50 << 20, Sockets: 4 << 20}
+		switch {
+		case i < 20:
+		case i < 40:
+			m.P50, m.P99, m.Sockets, m.Memory = float64(i), float64(2*i), 8<<20, int64(i)<<20
+		default:
+			m.Delivered = uint64(i) * 1000
+		}
+		stall.Moments = append(stall.Moments, m)
+	}
+	early := perfect() // the run was interrupted
+	early.Spec, early.Moments = stall.Spec, stall.Moments[:30]
 	idle := perfect()
 	idle.Spec.Shape = load.Idle
 	idle.Publications, idle.Deliveries = load.Publications{}, load.Deliveries{}
@@ -38,7 +53,7 @@ func results() map[string]*load.Result {
 	cuts.Spec.Network, cuts.Connects.Resets, cuts.Connects.Away = "flaky", 1234, 2
 	return map[string]*load.Result{
 		"perfect": perfect(), "broken": broken(), "storm": storm, "left": left, "slow": slow, "market": market, "idle": idle,
-		"nobody": nobody, "refused": refused, "network": network, "cuts": cuts,
+		"nobody": nobody, "refused": refused, "network": network, "cuts": cuts, "stall": stall, "early": early,
 	}
 }
 
@@ -61,7 +76,10 @@ func TestSummary(t *testing.T) {
 
 // A run has failed exactly when something was not as it should be.
 func TestSound(t *testing.T) {
-	want := map[string]bool{"perfect": true, "storm": true, "slow": true, "market": true, "idle": true, "network": true}
+	want := map[string]bool{
+		"perfect": true, "storm": true, "slow": true, "market": true, "idle": true, "network": true,
+		"stall": true, "early": true,
+	}
 	for name, r := range results() {
 		if report.Sound(r) != want[name] {
 			t.Errorf("%s: sound is %t", name, report.Sound(r))

@@ -189,8 +189,11 @@ func describe(s *load.Spec) string {
 	switch s.Shape {
 	case load.Market:
 		text += fmt.Sprintf(" on %s of %s channels each", thousands(s.Each), thousands(s.Channels))
+		if s.Stalled > 0 {
+			text += stalls(s)
+		}
 	case load.Slow:
-		text += fmt.Sprintf(", of which %s stop reading", percent(s.Stalled))
+		text += stalls(s)
 	case load.Storm:
 		text += ", all cut at once"
 	case load.Idle:
@@ -202,6 +205,15 @@ func describe(s *load.Spec) string {
 		pace = thousands(s.Window) + " at a time, as fast as all have them"
 	}
 	return text + fmt.Sprintf("; %s B, %s, for %s", thousands(s.Bytes), pace, span(s.Duration))
+}
+
+// stalls says which clients stop reading, and for how long.
+func stalls(s *load.Spec) string {
+	text := fmt.Sprintf(", of which %s stop reading", percent(s.Stalled))
+	if s.StallFor > 0 {
+		text += " for " + span(s.StallFor)
+	}
+	return text
 }
 
 // span writes how long something is meant to take.
