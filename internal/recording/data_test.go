@@ -22,6 +22,7 @@ type file struct {
 var (
 	cut = []file{
 		{"binance-2024-08-08/spot_btcusdt_20240808.gz", 5509, 5508, 1},
+		{"binance-2024-08-08/spot_btcusdt_depth_20240808.gz", 226, 225, 1},
 		{"binance-2024-08-08/spot_ethusdt_20240808.gz", 5579, 5578, 1},
 		{"exchange-frames/BINANCE.http.0.0.gz", 4, 4, 4},
 		{"exchange-frames/BINANCE.ws.1.0.gz", 265, 265, 4},
