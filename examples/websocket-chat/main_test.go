@@ -172,7 +172,7 @@ func TestChat(t *testing.T) {
 func TestRefused(t *testing.T) {
 	p := program.Start(t, "-listen", "127.0.0.1:0")
 	address := p.After("listening on ")
-	ann := join(t, address, "lobby", "ann", nil)
+	bob, ann := join(t, address, "lobby", "bob", nil), join(t, address, "lobby", "ann", nil)
 	for _, tt := range []struct {
 		room, name string
 		code       uint16
@@ -187,8 +187,10 @@ func TestRefused(t *testing.T) {
 	}
 	ann.says(strings.Repeat("x", 1001))
 	ann.ends(websocket.CloseTooBig)
-	again := join(t, address, "lobby", "ann", nil) // the name is free again
-	for i := range 99 {
+	for e := bob.next(); e.Kind != "left" || e.Name != "ann"; e = bob.next() { // until the name is free again
+	}
+	again := join(t, address, "lobby", "ann", nil)
+	for i := range 98 {
 		join(t, address, "lobby", fmt.Sprint("guest", i), nil)
 	}
 	knock(t, address, "lobby", "late", nil).ends(websocket.CloseTryAgainLater)

@@ -33,7 +33,7 @@ func open(t *testing.T, o *nats.Options) *nats.Broker {
 		o.MaxPublication = maxPublication
 	}
 	if o.PublishWait == 0 {
-		o.PublishWait = 50 * time.Millisecond
+		o.PublishWait = time.Second
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), pushtest.Patience)
 	defer cancel()
