@@ -19,6 +19,8 @@ CELLS ?=
 # Which cases and sides make autobahn runs: CASES='1.* 12.3.*' DIRECTION=client; all without them.
 CASES ?=
 DIRECTION ?=
+# More arguments for make laws-data: LAWSFLAGS='-speed 4 -stall 20s'.
+LAWSFLAGS ?=
 # More arguments for go test: TESTFLAGS='-run Resume -v'.
 TESTFLAGS ?=
 # Folders with a package-lock.json whose packages tests and generated files need; those that do not exist are passed over.
@@ -71,15 +73,37 @@ readme: deps ## Run every code block of README.md, the guides and the examples' 
 	go run ./internal/readme -timeout 10m docs/websocket.md
 	go run ./internal/readme -timeout 10m docs/bench.md
 	go run ./internal/readme -timeout 10m docs/rates.md
+	go run ./internal/readme -timeout 10m docs/deltas.md
+	go run ./internal/readme -timeout 10m docs/tables.md
 	go run ./internal/readme -timeout 10m examples/README.md
 
 .PHONY: proof-replay
 proof-replay: ## Replay the full recordings in SLUICE_DATA to 70 clients at all speeds, with cuts and kills; a quarter of an hour
 	go test -tags proof -count 1 -timeout 40m -v -run '^TestProofReplay$$' ./cmd/sluice
 
+.PHONY: laws-data
+laws-data: ## Publish the order books in SLUICE_DATA to clients that are slow in all ways, and compare every row; five minutes
+	@: "$${SLUICE_DATA:?has to be the folder of the full recordings}"; go build -o bin/sluice ./cmd/sluice; \
+	go run ./push/laws/book -data "$$SLUICE_DATA/binance-2024-08-08" $(LAWSFLAGS)
+
 .PHONY: proof-session
 proof-session: ## Close 15,000 sessions by Shutdown, on both engines
 	go test -tags proof -count 1 -timeout 20m -v -run '^TestProof' ./session
+
+.PHONY: proof-delta
+proof-delta: ## Send 100,000 recorded updates to the official JavaScript SDK, with and without differences; two minutes
+	SLUICE_UPDATES=100000 go test -count 1 -timeout 20m -v -run '^TestSDK$$/^getsTheSameAsDeltas$$' ./cmd/sluice
+
+# How long make laws goes on: DURATION=1h. From which seed: TESTFLAGS='-laws.seed 1000'.
+DURATION ?= 10m
+
+.PHONY: laws
+laws: ## Try the laws of docs/laws.md with one seed after the other, for DURATION
+	go test -count 1 -timeout 0 -v -run '^TestLaws$$' ./push/laws -laws.duration $(DURATION) $(TESTFLAGS)
+
+.PHONY: laws-planted
+laws-planted: ## Plant bugs one by one, and see that the laws find each; half an hour
+	go run ./internal/planted -flags '-laws.duration 60s -laws.patience 10s $(TESTFLAGS)' push/laws
 
 .PHONY: proof-websocket
 proof-websocket: ## Open and close a million WebSocket connections, in all ways, and see that nothing is left
@@ -119,6 +143,10 @@ bench-workerpool: ## Measure what a task costs on each executor, and when it sta
 .PHONY: bench-rate
 bench-rate: ## Measure what subscriptions with a shortest interval cost, idle and while they conflate
 	@go test -run '^$$' -bench 'Rate|Pacer' -benchmem -count $(COUNT) -timeout 30m ./push/hub ./push/pace
+
+.PHONY: bench-bounded
+bench-bounded: ## Measure what 500 of 5,000 clients that read nothing for five minutes cost: STALL=300 AROUND=60 seconds, BOUNDEDFLAGS
+	@tools/bench-bounded
 
 .PHONY: bench
 bench: ## Run benchmarks: BENCH, COUNT and PKG choose them
