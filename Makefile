@@ -145,8 +145,8 @@ bench-rate: ## Measure what subscriptions with a shortest interval cost, idle an
 	@go test -run '^$$' -bench 'Rate|Pacer' -benchmem -count $(COUNT) -timeout 30m ./push/hub ./push/pace
 
 .PHONY: bench-bounded
-bench-bounded: ## Measure what 500 of 5,000 clients that read nothing for five minutes cost: STALL=300 AROUND=60 seconds, BOUNDEDFLAGS
-	@tools/bench-bounded
+bench-bounded: ## Measure what 500 of 5,000 clients that read nothing for five minutes cost the node and the others; 25 minutes
+	@cd bench && go run ./push -cells stalled -stall 5m -around 1m $(BENCHFLAGS)
 
 .PHONY: bench
 bench: ## Run benchmarks: BENCH, COUNT and PKG choose them

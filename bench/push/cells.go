@@ -15,6 +15,7 @@ type cell struct {
 	each     int // channels that each client subscribes to
 	channels int
 	steps    []int // for memory and growing: numbers of subscribers
+	spells   spells
 }
 
 // kind is what is measured in a cell.
@@ -24,6 +25,7 @@ const (
 	steady  kind = iota // rate, CPU and latency while there are publications
 	memory              // what subscribers need of memory
 	growing             // what deliveries cost as subscribers become more
+	stalls              // what those cost that do not read
 )
 
 const (
@@ -35,7 +37,7 @@ const (
 
 // cells are all workloads, in the order of tables, for a command sluice. Where there are many clients they are conns, or in
 // proportion; memory and costs are looked at until there are most.
-func cells(conns, most int, binary string) []cell {
+func cells(conns, most int, long spells, binary string) []cell {
 	steps := upTo(most)
 	list := []cell{
 		{Work: load.Work{Name: "one10k", Conns: conns, Rate: 1}, windows: 10},
@@ -49,6 +51,7 @@ func cells(conns, most int, binary string) []cell {
 		{Work: load.Work{Name: "memory", InFlight: 1}, kind: memory, steps: steps},
 		{Work: load.Work{Name: "memory-market", InFlight: 1}, kind: memory, steps: []int{max(most/3, 1)}, each: marketEach},
 		{Work: load.Work{Name: "grow", InFlight: 1}, kind: growing, steps: steps, windows: 1},
+		{Work: load.Work{Name: "stalled", Conns: conns / 2, Rate: 2000}, kind: stalls, spells: long, each: marketEach},
 	}
 	for i := range list {
 		c := &list[i]
@@ -65,6 +68,9 @@ func cells(conns, most int, binary string) []cell {
 		c.Protos = dialects()
 		c.Client = []string{fmt.Sprint(c.each), fmt.Sprint(c.channels)}
 		c.Args = load.Args{Limit: []string{"push"}, Go: []string{"-sluice", binary}}
+		if c.kind == stalls {
+			c.Args.Go = append(c.Args.Go, "-patient")
+		}
 		c.title = c.describe()
 	}
 	return list
@@ -94,6 +100,9 @@ func (c *cell) describe() string {
 		return "CPU µs for each delivery of a server with so many subscribers, one publication of 256 B under way"
 	default:
 	}
+	if c.kind == stalls {
+		subscribed += fmt.Sprintf(", of which %d read nothing for %v", c.stalled(), c.spells.stall)
+	}
 	what := fmt.Sprintf("publications of %d B to %d subscribers of %s", c.Size, c.Conns, subscribed)
 	if c.Rate > 0 {
 		return fmt.Sprintf("%s, %d a second", what, c.Rate)
@@ -105,11 +114,14 @@ func (c *cell) describe() string {
 	return what
 }
 
-// servers returns those of the wanted that are measured. On one processor a second thread makes no sense, unless it was asked for by name.
+// servers returns those of the wanted that are measured. On one processor a second thread makes no sense, unless it was asked for by name. What waits
+// for each client in turn, as the loops in C do and the hub in the end, stands still for good when one does not read.
 func (c cell) servers(wanted []string, named bool) []string {
 	var all []string
 	for _, s := range wanted {
-		if s != twoThreads || named || c.kind == steady && !c.Pinned {
+		switch {
+		case c.kind == stalls && dialects()[s] == "plain":
+		case s != twoThreads || named || c.kind == steady && !c.Pinned:
 			all = append(all, s)
 		}
 	}

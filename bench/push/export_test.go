@@ -27,7 +27,7 @@ func Judge(name string, rows []load.Summary, memory float64) []report.Target {
 			{Server: sluiceNATS, Steps: []step{{Subscribers: 10000, Collected: memory}, {Subscribers: 15000, Collected: 1}}},
 		}},
 	}
-	for _, c := range cells(10000, 15000, "") {
+	for _, c := range cells(10000, 15000, spells{}, "") {
 		if c.Name == name {
 			return judge(r, []cell{c})
 		}
@@ -37,7 +37,7 @@ func Judge(name string, rows []load.Summary, memory float64) []report.Target {
 
 // Chosen returns which of all servers are measured in a cell.
 func Chosen(name string, named bool) []string {
-	for _, c := range cells(10000, 15000, "") {
+	for _, c := range cells(10000, 15000, spells{}, "") {
 		if c.Name == name {
 			return c.servers(serverNames(), named)
 		}

@@ -13,7 +13,7 @@
 // The cells: one… is a channel with many subscribers and few publications a second, hundred one with 100,000 deliveries a second, closed…
 // publish as fast as all subscribers have what was published, the server on one processor in closed1 and closed32; market… are many channels
 // of unequal rates, of which each client wants some; memory… is what a subscriber needs, grow what a delivery costs as
-// subscribers become more. Profile takes profiles of sluice while it has much to do.
+// subscribers become more, stalled what clients cost that read nothing for a while. Profile takes profiles of sluice while it has much to do.
 package main
 
 import (
@@ -31,8 +31,9 @@ func main() { compare.Main("push", run) }
 // result is everything that was measured.
 type result struct {
 	compare.Result
-	Memory map[string][]footprint `json:"memory"` // by cell
-	Growth []growth               `json:"growth"`
+	Memory  map[string][]footprint `json:"memory"` // by cell
+	Growth  []growth               `json:"growth"`
+	Stalled []stalling             `json:"stalled"`
 }
 
 // run is main, or the process of a server when the first argument is serve.
@@ -47,6 +48,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 	}
 	cmd := compare.NewCommand("push", serverNames())
 	cmd.Flags().DurationVar(&cmd.Rest, "rest", 2*time.Second, "how long subscribers rest before their memory is looked at")
+	var long spells
+	cmd.Flags().DurationVar(&long.stall, "stall", 10*time.Second, "how long clients of the cell called stalled read nothing")
+	cmd.Flags().DurationVar(&long.around, "around", 5*time.Second, "how long is measured before that and after it")
 	path := cmd.Flags().String("sluice", "", "the command sluice; built from this repository when empty")
 	if err := cmd.Parse(args); err != nil {
 		return err
@@ -59,7 +63,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 	r := &result{Memory: make(map[string][]footprint)}
 	c := compare.Comparison[cell]{
 		Server: "websocket", Client: "subscribers", Peers: []string{gorillaModule, natsModule},
-		Servers: serverNames(), Cells: cells(cmd.Conns, cmd.Idle, binary),
+		Servers: serverNames(), Cells: cells(cmd.Conns, cmd.Idle, long, binary),
 		Name: func(c cell) string { return c.Name }, Choose: cell.servers,
 		Measure: func(ctx context.Context, b *load.Bench, c cell, servers []string) (*report.Table, error) {
 			return r.measure(ctx, b, &c, servers)
@@ -78,6 +82,10 @@ func (r *result) measure(ctx context.Context, b *load.Bench, c *cell, servers []
 		return memoryTable(c, prints), err
 	case growing:
 		return r.grow(ctx, b, c, servers)
+	case stalls:
+		all, err := stallings(ctx, b, c, servers)
+		r.Stalled = all
+		return stalledTable(c, all), err
 	default:
 		rows, err := r.Steady(ctx, b, &c.Work, servers, b.Window*time.Duration(c.windows))
 		return c.table(rows), err

@@ -17,7 +17,7 @@ import (
 
 // Every server runs in every cell, for a blink.
 func TestEverything(t *testing.T) {
-	r := loadtest.Everything(t, push.Run, push.ServerNames(), "-conns", "20", "-idle", "15")
+	r := loadtest.Everything(t, push.Run, push.ServerNames(), "-conns", "20", "-idle", "15", "-stall", "1s", "-around", "200ms")
 	all := len(push.ServerNames())
 	if want := (8 + 5) * all; len(r.Samples) != want || len(r.Targets) == 0 {
 		t.Errorf("%d samples, not %d, %d targets", len(r.Samples), want, len(r.Targets))
@@ -25,6 +25,7 @@ func TestEverything(t *testing.T) {
 	for _, part := range []string{
 		"**hundred: publications of 256 B to 20 subscribers of one channel, 10 a second**", "to 10 subscribers of 20 of 20 channels each",
 		"| sluice-memory | ", "**memory-market: ", "| 15 subscribers |", "**grow: CPU", "**targets**",
+		"of which 1 read nothing for 1s", "| sluice-memory | while they stall | ", "| nats | afterwards | ",
 	} {
 		if !strings.Contains(r.Tables, part) {
 			t.Errorf("%q is not in:\n%s", part, r.Tables)
@@ -93,9 +94,12 @@ Duration: 10s, Total samples = 100ms
 
 // The server with two threads is left out where there is one processor, unless it is asked for by name.
 func TestChosen(t *testing.T) {
-	for cell, want := range map[string]bool{"one10k": true, "market2000": true, "closed32": false, "memory": false, "grow": false} {
-		if got := slices.Contains(push.Chosen(cell, false), "c2"); got != want || !slices.Contains(push.Chosen(cell, true), "c2") {
+	for cell, want := range map[string]bool{"one10k": true, "market2000": true, "closed32": false, "memory": false, "grow": false, "stalled": false} {
+		if got := slices.Contains(push.Chosen(cell, false), "c2"); got != want {
 			t.Errorf("%s: %v", cell, got)
+		}
+		if got, want := slices.Contains(push.Chosen(cell, true), "c2"), cell != "stalled"; got != want {
+			t.Errorf("%s, by name: %v", cell, got)
 		}
 	}
 }

@@ -205,8 +205,14 @@ func figure(page []byte, name string) (int64, error) {
 	return strconv.ParseInt(string(value), 10, 64)
 }
 
-// startSluice starts sluice for the bench.
-func startSluice(binary, broker string) (*server.Served, error) {
+// startSluice starts sluice for the bench. If it is patient it does not cut clients that neither read nor answer.
+func startSluice(binary, broker string, patient bool) (*server.Served, error) {
+	if patient {
+		// The node inherits it.
+		if err := errors.Join(os.Setenv("SLUICE_LIMITS_WRITE_TIMEOUT", "1h"), os.Setenv("SLUICE_PING_INTERVAL", "0s")); err != nil {
+			return nil, err
+		}
+	}
 	n, err := startNode(binary, broker)
 	if err != nil {
 		return nil, err

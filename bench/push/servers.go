@@ -44,6 +44,7 @@ func dialects() map[string]string {
 func serve(args []string, stdin io.Reader, stdout io.Writer) error {
 	p := server.NewProcess()
 	binary := p.Flags().String("sluice", "", "the command sluice")
+	patient := p.Flags().Bool("patient", false, "sluice neither pings nor cuts clients that do not read")
 	return p.Run(args, stdin, stdout, func(name string, ln net.Listener) (*server.Served, error) {
 		switch name {
 		case plainHub:
@@ -51,7 +52,7 @@ func serve(args []string, stdin io.Reader, stdout io.Writer) error {
 		case natsServer:
 			return instead(ln, startNATS)
 		case sluiceNATS, sluiceMemory:
-			return instead(ln, func() (*server.Served, error) { return startSluice(*binary, brokerOf(name)) })
+			return instead(ln, func() (*server.Served, error) { return startSluice(*binary, brokerOf(name), *patient) })
 		default:
 			return nil, server.Unknown(name)
 		}

@@ -165,6 +165,12 @@ func (p *Pair) open(w *Work) error {
 // Subscribe opens n connections more and waits until the server has confirmed their subscriptions. It is for cells of kind Push.
 func (p *Pair) Subscribe(n int) error { return p.Client.Ask(&struct{}{}, "connect %d", n) }
 
+// Stall lets n of the client's subscribers read no more, until Unstall.
+func (p *Pair) Stall(n int) error { return p.Client.Ask(&struct{}{}, "stall %d", n) }
+
+// Unstall lets those that Stall stopped read again. What they read is not looked at, and it does not matter if the server gave them up.
+func (p *Pair) Unstall() error { return p.Client.Ask(&struct{}{}, "unstall") }
+
 // Connect opens n connections, the first ones, and waits until the server has them all.
 func (p *Pair) Connect(n int) error {
 	if err := p.Client.Ask(&struct{}{}, "connect %d", n); err != nil {

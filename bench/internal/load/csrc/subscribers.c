@@ -14,6 +14,8 @@
 //   connect N                              opens N connections more and waits until the server has confirmed all they subscribe to
 //   publish MS RATE WINDOW PATIENCE        publishes for MS milliseconds, RATE times a second, or with RATE = 0 as soon as fewer than WINDOW
 //                                          are under way, and waits for what is missing until nothing came for PATIENCE milliseconds
+//   stall N                                lets N connections, spread over all, read no more; nothing is missing that they do not get
+//   unstall                                lets them read again, whatever it is
 //   close                                  closes them all
 //
 // With a rate each publication has its time, and latencies count from then, whether or not it could be sent then. Of several
@@ -55,6 +57,7 @@ struct conn {
 	unsigned char *rest;        // what could not be sent yet, or NULL
 	uint32_t off, len;          // of it
 	struct subscription *subs;  // NULL for the connection that publishes
+	enum { READS, STALLS, SKIPS } manner;
 };
 
 struct publication {
@@ -104,22 +107,6 @@ static void confirmed(struct conn *c) {
 }
 
 // The publications.
-
-// hex returns the number of n digits at p, or something that is no number of a publication.
-static uint32_t hex(const unsigned char *p, int n) {
-	uint32_t v = 0;
-	for (int i = 0; i < n; i++) {
-		unsigned digit = p[i] - '0';
-		if (digit > 9) digit = p[i] - 'a' + 10u;
-		if (digit > 15) return UINT32_MAX;
-		v = v << 4 | digit;
-	}
-	return v;
-}
-
-static void put_hex(unsigned char *dst, uint32_t v, int n) {
-	while (n-- > 0) dst[n] = "0123456789abcdef"[v & 15], v >>= 4;
-}
 
 // make_data makes the data of a publication: {"n":"NUMBER CHANNEL SEQUENCE","p":"PATTERN"}, the three in hexadecimal digits.
 static void make_data(unsigned char *dst, uint32_t number) {
@@ -260,7 +247,18 @@ static void upgraded(struct conn *c, size_t n) {
 	free(response);
 }
 
+// skip throws away what arrived on a connection that did not read for a while. Servers may have given it up.
+static void skip(struct conn *c) {
+	ssize_t n = recv(c->fd, in, BUFFER, MSG_DONTWAIT);
+	if (n > 0 || (n < 0 && errno == EAGAIN)) return;
+	epoll_ctl(epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
+}
+
 static void receive(struct conn *c) {
+	if (c->manner == SKIPS) {
+		skip(c);
+		return;
+	}
 	ssize_t n = recv(c->fd, in, BUFFER, MSG_DONTWAIT);
 	if (n < 0 && errno == EAGAIN) return;
 	if (n == 0) errno = ECONNRESET;
@@ -370,7 +368,7 @@ static uint64_t drain(uint64_t patience) {
 // forget makes all subscriptions such that nothing is missing.
 static void forget(void) {
 	for (int i = 1; i < conn_count; i++) {
-		for (uint32_t k = 0; k < each; k++) {
+		for (uint32_t k = 0; conns[i].manner == READS && k < each; k++) {
 			struct subscription *s = &conns[i].subs[k];
 			s->last = sequences[s->channel];
 			s->gaps = 0;
@@ -404,6 +402,29 @@ static void publish(uint64_t ms, uint64_t rate, uint32_t window, uint64_t patien
 	printf(",");
 	print_histogram("others", &lasts);
 	printf("}\n");
+}
+
+// stall lets n connections, spread over all of them, read no more. Nobody waits for what they should get.
+static void stall(int n) {
+	for (int k = 0; k < n; k++) {
+		struct conn *c = &conns[1 + (int64_t)k * (conn_count - 1) / n];
+		if (c->manner != READS) continue;
+		c->manner = STALLS;
+		if (epoll_ctl(epoll_fd, EPOLL_CTL_DEL, c->fd, NULL) < 0) die("epoll_ctl");
+		for (uint32_t i = 0; i < each; i++) subscribers[c->subs[i].channel]--;
+	}
+	printf("{}\n");
+}
+
+// unstall lets them read again.
+static void unstall(void) {
+	for (int i = 1; i < conn_count; i++) {
+		struct conn *c = &conns[i];
+		if (c->manner != STALLS) continue;
+		c->manner = SKIPS;
+		interest(EPOLL_CTL_ADD, c);
+	}
+	printf("{}\n");
 }
 
 static void close_all(void) {
@@ -448,6 +469,10 @@ int main(int argc, char **argv) {
 			connect_more(n);
 		} else if (sscanf(command, "publish %llu %llu %u %llu", &ms, &rate, &window, &patience) == 4 && conn_count && window < RING) {
 			publish(ms, rate, window, patience * 1000000);
+		} else if (sscanf(command, "stall %d", &n) == 1 && n > 0 && n < conn_count) {
+			stall(n);
+		} else if (strcmp(command, "unstall\n") == 0) {
+			unstall();
 		} else if (strcmp(command, "close\n") == 0) {
 			close_all();
 			printf("{}\n");
