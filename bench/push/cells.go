@@ -26,6 +26,7 @@ const (
 	memory              // what subscribers need of memory
 	growing             // what deliveries cost as subscribers become more
 	stalls              // what those cost that do not read
+	storms              // how soon all are back that were cut
 )
 
 const (
@@ -51,6 +52,7 @@ func cells(conns, most int, long spells, binary string) []cell {
 		{Work: load.Work{Name: "memory", InFlight: 1}, kind: memory, steps: steps},
 		{Work: load.Work{Name: "memory-market", InFlight: 1}, kind: memory, steps: []int{max(most/3, 1)}, each: marketEach},
 		{Work: load.Work{Name: "grow", InFlight: 1}, kind: growing, steps: steps, windows: 1},
+		{Work: load.Work{Name: "storm", Conns: conns, Rate: 1}, kind: storms, windows: 6},
 		{Work: load.Work{Name: "stalled", Conns: conns / 2, Rate: 2000}, kind: stalls, spells: long, each: marketEach},
 	}
 	for i := range list {
@@ -100,6 +102,9 @@ func (c *cell) describe() string {
 		return "CPU µs for each delivery of a server with so many subscribers, one publication of 256 B under way"
 	default:
 	}
+	if c.kind == storms {
+		subscribed += ", all cut at once"
+	}
 	if c.kind == stalls {
 		subscribed += fmt.Sprintf(", of which %d read nothing for %v", c.stalled(), c.spells.stall)
 	}
@@ -115,12 +120,13 @@ func (c *cell) describe() string {
 }
 
 // servers returns those of the wanted that are measured. On one processor a second thread makes no sense, unless it was asked for by name. What waits
-// for each client in turn, as the loops in C do and the hub in the end, stands still for good when one does not read.
+// for each client in turn, as the loops in C do and the hub in the end, stands still for good when one does not read. Only ours know what
+// a client missed.
 func (c cell) servers(wanted []string, named bool) []string {
 	var all []string
 	for _, s := range wanted {
 		switch {
-		case c.kind == stalls && dialects()[s] == "plain":
+		case c.kind == stalls && dialects()[s] == "plain", c.kind == storms && dialects()[s] != "centrifuge":
 		case s != twoThreads || named || c.kind == steady && !c.Pinned:
 			all = append(all, s)
 		}

@@ -13,7 +13,8 @@
 // The cells: one… is a channel with many subscribers and few publications a second, hundred one with 100,000 deliveries a second, closed…
 // publish as fast as all subscribers have what was published, the server on one processor in closed1 and closed32; market… are many channels
 // of unequal rates, of which each client wants some; memory… is what a subscriber needs, grow what a delivery costs as
-// subscribers become more, stalled what clients cost that read nothing for a while. Profile takes profiles of sluice while it has much to do.
+// subscribers become more, stalled what clients cost that read nothing for a
+// while, storm how soon all are back that were cut at once. Profile takes profiles of sluice while it has much to do.
 package main
 
 import (
@@ -34,6 +35,7 @@ type result struct {
 	Memory  map[string][]footprint `json:"memory"` // by cell
 	Growth  []growth               `json:"growth"`
 	Stalled []stalling             `json:"stalled"`
+	Storms  []storm                `json:"storms"`
 }
 
 // run is main, or the process of a server when the first argument is serve.
@@ -82,6 +84,10 @@ func (r *result) measure(ctx context.Context, b *load.Bench, c *cell, servers []
 		return memoryTable(c, prints), err
 	case growing:
 		return r.grow(ctx, b, c, servers)
+	case storms:
+		all, err := outlast(ctx, b, c, servers)
+		r.Storms = all
+		return stormTable(c, all, servers), err
 	case stalls:
 		all, err := stallings(ctx, b, c, servers)
 		r.Stalled = all

@@ -18,6 +18,7 @@ const (
 	marketTail  = 20.0   // p99 in milliseconds
 	marketBound = 8.0    // CPU µs a delivery
 	memoryBound = 3072   // bytes of a subscriber
+	stormBound  = 900.0  // milliseconds until all that were cut have all
 )
 
 // judge compares what was measured with what was promised. What was not measured has no row.
@@ -28,6 +29,8 @@ func judge(r *result, cells []cell) []report.Target {
 			c := &cells[i]
 			if c.Name == "memory" {
 				all = append(all, judgeMemory(c, r.Memory[c.Name], mine)...)
+			} else if c.kind == storms {
+				all = append(all, judgeStorms(c, r.Storms, mine)...)
 			} else if row := load.Find(r.Cells[c.Name], mine); row != nil {
 				all = append(all, c.judge(row)...)
 			}

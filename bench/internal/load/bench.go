@@ -165,6 +165,18 @@ func (p *Pair) open(w *Work) error {
 // Subscribe opens n connections more and waits until the server has confirmed their subscriptions. It is for cells of kind Push.
 func (p *Pair) Subscribe(n int) error { return p.Client.Ask(&struct{}{}, "connect %d", n) }
 
+// Remember lets connections that are opened from now on keep what they need to go on after Storm.
+func (p *Pair) Remember() error { return p.Client.Ask(&struct{}{}, "remember") }
+
+// Storm publishes for d, w.Rate times a second; in the middle all connections that subscribe are reset, and come back at once.
+func (p *Pair) Storm(w *Work, d time.Duration) (*Load, error) {
+	l := new(Load)
+	if err := p.Client.Ask(l, "storm %d %d %d", d.Milliseconds(), w.Rate, patience.Milliseconds()); err != nil {
+		return nil, err
+	}
+	return l, l.Wrong()
+}
+
 // Stall lets n of the client's subscribers read no more, until Unstall.
 func (p *Pair) Stall(n int) error { return p.Client.Ask(&struct{}{}, "stall %d", n) }
 

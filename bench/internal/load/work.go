@@ -51,6 +51,9 @@ type Load struct {
 	Lost       int64 `json:"lost"` // these three for Push: deliveries that did not come, came twice, or too late
 	Doubled    int64 `json:"doubled"`
 	Disordered int64 `json:"disordered"`
+
+	Back   int64 `json:"back"`   // these two for Pair.Storm: nanoseconds from the cut until all connections were back
+	Caught int64 `json:"caught"` // and until they had all they had missed
 }
 
 // Wrong is an error if anything did not arrive once and in order.

@@ -75,20 +75,4 @@ static inline void *memory(size_t n) {
 	return p;
 }
 
-// hex returns the number of n digits at p; UINT32_MAX if they are not all digits.
-static inline uint32_t hex(const unsigned char *p, int n) {
-	uint32_t v = 0;
-	for (int i = 0; i < n; i++) {
-		unsigned digit = p[i] - '0';
-		if (digit > 9) digit = p[i] - 'a' + 10u;
-		if (digit > 15) return UINT32_MAX;
-		v = v << 4 | digit;
-	}
-	return v;
-}
-
-static inline void put_hex(unsigned char *dst, uint32_t v, int n) {
-	while (n-- > 0) dst[n] = "0123456789abcdef"[v & 15], v >>= 4;
-}
-
 #endif

@@ -27,6 +27,18 @@ static const struct dialect *dialect; // which it is
 static uint32_t size, each;           // of the data of a publication; subscriptions of a connection
 static unsigned char mask[MASK_SIZE];
 
+// hex returns the number of n digits at p; UINT32_MAX if they are not all digits.
+static uint32_t hex(const unsigned char *p, int n) {
+	uint32_t v = 0;
+	for (int i = 0; i < n; i++) {
+		unsigned digit = p[i] - '0';
+		if (digit > 9) digit = p[i] - 'a' + 10u;
+		if (digit > 15) return UINT32_MAX;
+		v = v << 4 | digit;
+	}
+	return v;
+}
+
 // flush sends what waits.
 static void flush(struct conn *c);
 
@@ -89,8 +101,47 @@ static void plain_line(struct conn *c, const unsigned char *p, size_t n) {
 
 static void centrifuge_greet(struct conn *c) {
 	say("{\"id\":1,\"connect\":{}}");
-	for (uint32_t i = 0; c->subs && i < each; i++) say("\n{\"id\":%u,\"subscribe\":{\"channel\":\"ticks:%u\"}}", i + 2, c->subs[i].channel);
+	for (uint32_t i = 0; c->subs && i < each; i++) {
+		say("\n{\"id\":%u,\"subscribe\":{\"channel\":\"ticks:%u\"", i + 2, c->subs[i].channel);
+		if (c->returns) {
+			struct position *at = &c->positions[i];
+			say(",\"recover\":true,\"offset\":%llu,\"epoch\":\"%s\"", (unsigned long long)at->offset, at->epoch);
+		}
+		say("}}");
+	}
 	send_text(c);
+}
+
+// offset_in returns the last offset that a text names, or 0.
+static uint64_t offset_in(const unsigned char *p, size_t n) {
+	uint64_t found = 0;
+	for (const unsigned char *q, *end = p + n; (q = memmem(p, end - p, "\"offset\":", 9)) != NULL;) {
+		for (p = q + 9, found = 0; p < end && *p >= '0' && *p <= '9'; p++) found = found * 10 + *p - '0';
+	}
+	return found;
+}
+
+// centrifuge_positioned takes the answer to a subscription of a connection that may be cut: where it is, and what it missed.
+static void centrifuge_positioned(struct conn *c, const unsigned char *p, size_t n) {
+	unsigned long number = strtoul((const char *)p + 6, NULL, 10);
+	if (number < 2 || number >= each + 2) return;
+	struct position *at = &c->positions[number - 2];
+	const unsigned char *epoch = memmem(p, n, "\"epoch\":\"", 9), *close = epoch ? memchr(epoch + 9, '"', p + n - epoch - 9) : NULL;
+	if (close == NULL || (size_t)(close - epoch - 9) >= sizeof at->epoch) errno = EPROTO, die("a subscription without an epoch");
+	memcpy(at->epoch, epoch + 9, close - epoch - 9);
+	at->epoch[close - epoch - 9] = 0;
+	at->offset = offset_in(p, n);
+	if (!c->returns) return;
+	if (memmem(p, n, "\"recovered\":true", 16) == NULL) errno = EPROTO, die("the server does not know what a client missed");
+	for (const unsigned char *q, *end = p + n; (q = memmem(p, end - p, "{\"n\":\"", 6)) != NULL; p = q + size) delivered(c, q, smaller(size, end - q));
+}
+
+// centrifuge_moved takes note of the offset behind the data of a publication.
+static void centrifuge_moved(struct conn *c, const unsigned char *data, const unsigned char *end) {
+	uint32_t channel = hex(data + 15, 4);
+	for (uint32_t i = 0; i < each; i++) {
+		if (c->subs[i].channel == channel) c->positions[i].offset = offset_in(data + size, end - data - size);
+	}
 }
 
 static void centrifuge_publish(struct conn *c, uint32_t channel, const unsigned char *data) {
@@ -112,7 +163,9 @@ static void centrifuge_line(struct conn *c, const unsigned char *p, size_t n) {
 	}
 	if (n > 6 && memcmp(p, "{\"id\":", 6) == 0) {
 		if (memmem(p, smaller(n, 24), "\"error\"", 7)) errno = EPROTO, die("the server refused a command");
-		if (!memmem(p, smaller(n, 24), "\"publish\"", 9)) confirmed(c);
+		if (memmem(p, smaller(n, 24), "\"publish\"", 9)) return;
+		if (c->positions) centrifuge_positioned(c, p, n);
+		confirmed(c);
 		return;
 	}
 	if (n < 6 + likely || memcmp(p + likely, "{\"n\":\"", 6) != 0) {
@@ -121,6 +174,7 @@ static void centrifuge_line(struct conn *c, const unsigned char *p, size_t n) {
 		likely = found - p;
 	}
 	delivered(c, p + likely, smaller(size, n - likely));
+	if (c->positions) centrifuge_moved(c, p + likely, p + n);
 }
 
 // nats

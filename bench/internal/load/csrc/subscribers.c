@@ -14,6 +14,9 @@
 //   connect N                              opens N connections more and waits until the server has confirmed all they subscribe to
 //   publish MS RATE WINDOW PATIENCE        publishes for MS milliseconds, RATE times a second, or with RATE = 0 as soon as fewer than WINDOW
 //                                          are under way, and waits for what is missing until nothing came for PATIENCE milliseconds
+//   storm MS RATE PATIENCE                 publishes like that, and in the middle resets all connections that subscribe and opens them
+//                                          again, which has to go on where it was; says when all were back, and when they had all. It
+//                                          is for centrifuge, on connections that were opened behind the command remember
 //   stall N                                lets N connections, spread over all, read no more; nothing is missing that they do not get
 //   unstall                                lets them read again, whatever it is
 //   close                                  closes them all
@@ -25,23 +28,12 @@
 #include <sys/prctl.h>
 
 #include "dial.h"
-#include "histogram.h"
+#include "subscription.h"
 
 #define BUFFER (256 << 10)
 #define EVENTS 32             // that are handled before it is looked whether a publication is due
 #define MAX_LINE (64 << 10)   // of what a server says
-#define MAX_CHANNELS 10000
-#define PATTERNS 31           // the pattern of a publication begins at its number modulo this
-#define HEADER 35             // bytes of the data before the pattern
-#define TRAILER 2             // and behind
-#define RING (1 << 16)        // publications that may be under way
 #define PATIENCE 30           // seconds without any answer while connections are opened
-
-// A subscription of a connection: which publications it had.
-struct subscription {
-	uint32_t channel, last; // the number in the channel of the newest
-	uint32_t gaps;          // how many before that did not come
-};
 
 struct conn {
 	int fd, blocked;            // blocked: waits for room to send
@@ -57,26 +49,17 @@ struct conn {
 	unsigned char *rest;        // what could not be sent yet, or NULL
 	uint32_t off, len;          // of it
 	struct subscription *subs;  // NULL for the connection that publishes
+	struct position *positions; // of each; NULL if it is not to return
+	int returns;                // it was cut and goes on from there
 	enum { READS, STALLS, SKIPS } manner;
 };
 
-struct publication {
-	uint64_t due;
-	uint32_t channel, sequence, missing; // missing: subscribers that do not have it
-};
-
 #include "dialects.h"
+#include "publications.h"
 
 static struct conn conns[MAX_FDS];
-static int conn_count, epoll_fd, port, opening;
-static uint32_t channels;
-static unsigned char in[BUFFER], *pattern;
-static struct publication ring[RING];
-static uint32_t subscribers[MAX_CHANNELS], sequences[MAX_CHANNELS]; // of each channel: how many, and the last number
-static double shares[MAX_CHANNELS]; // of what is published, of the channels up to each
-static uint32_t issued, under_way;
-static uint64_t deliveries, doubled, disordered, last_answer;
-static struct histogram all, lasts;
+static int conn_count, epoll_fd, port, opening, remembers;
+static unsigned char in[BUFFER];
 
 static void interest(int op, struct conn *c) {
 	struct epoll_event e = {.events = c->blocked ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.ptr = c};
@@ -104,56 +87,6 @@ static void flush(struct conn *c) {
 static void confirmed(struct conn *c) {
 	if (c->awaited == 0) errno = EPROTO, die("an answer to nothing");
 	if (--c->awaited == 0) opening--;
-}
-
-// The publications.
-
-// make_data makes the data of a publication: {"n":"NUMBER CHANNEL SEQUENCE","p":"PATTERN"}, the three in hexadecimal digits.
-static void make_data(unsigned char *dst, uint32_t number) {
-	const struct publication *p = &ring[number % RING];
-	memcpy(dst, "{\"n\":\"........ .... ........\",\"p\":\"", HEADER);
-	put_hex(dst + 6, number, 8);
-	put_hex(dst + 15, p->channel, 4);
-	put_hex(dst + 20, p->sequence, 8);
-	memcpy(dst + HEADER, pattern + number % PATTERNS, size - HEADER - TRAILER);
-	memcpy(dst + size - TRAILER, "\"}", TRAILER);
-}
-
-static struct subscription *subscription(struct conn *c, uint32_t channel) {
-	for (uint32_t i = 0; c->subs && i < each; i++) {
-		if (c->subs[i].channel == channel) return &c->subs[i];
-	}
-	errno = EPROTO, die("a publication that was not subscribed to");
-	return NULL;
-}
-
-static void delivered(struct conn *c, const unsigned char *data, size_t n) {
-	static unsigned char want[MAX_LINE]; // the publication that arrived before, of which there are many more
-	static uint32_t made = UINT32_MAX;
-	if (n != size) errno = EPROTO, die("a wrong publication");
-	uint32_t number = hex(data + 6, 8);
-	if (number >= issued || issued - number > RING) errno = EPROTO, die("a wrong publication");
-	struct publication *p = &ring[number % RING];
-	if (number != made) make_data(want, made = number);
-	if (memcmp(data, want, size) != 0) errno = EPROTO, die("wrong bytes in a publication");
-	struct subscription *s = subscription(c, p->channel);
-	if (p->sequence > s->last) {
-		s->gaps += p->sequence - s->last - 1;
-		s->last = p->sequence;
-	} else if (s->gaps > 0) {
-		s->gaps--;
-		disordered++;
-	} else {
-		doubled++;
-		return;
-	}
-	if (p->missing == 0) errno = EPROTO, die("more publications than subscribers");
-	deliveries++;
-	uint64_t ns = last_answer > p->due ? last_answer - p->due : 0;
-	record(&all, ns);
-	if (--p->missing > 0) return;
-	record(&lasts, ns);
-	under_way--;
 }
 
 // What arrives.
@@ -295,17 +228,22 @@ static void choose(struct conn *c) {
 		c->subs[i] = (struct subscription){.channel = channel, .last = sequences[channel]};
 		subscribers[channel]++;
 	}
+	if (remembers) c->positions = memory(each * sizeof *c->positions);
+}
+
+static void connect_one(struct conn *c) {
+	c->fd = dial(port);
+	interest(EPOLL_CTL_ADD, c);
+	request_upgrade(c->fd, port, dialect->path);
+	c->response = memory(MAX_RESPONSE);
+	opening++;
 }
 
 static void open_one(int subscribes) {
 	struct conn *c = &conns[conn_count++];
 	memset(c, 0, sizeof *c);
 	if (subscribes) choose(c);
-	c->fd = dial(port);
-	interest(EPOLL_CTL_ADD, c);
-	request_upgrade(c->fd, port, dialect->path);
-	c->response = memory(MAX_RESPONSE);
-	opening++;
+	connect_one(c);
 }
 
 // opened waits until fewer than n connections are on their way.
@@ -326,18 +264,6 @@ static void connect_more(int n) {
 	}
 	opened(1);
 	printf("{}\n");
-}
-
-// draw returns a channel.
-static uint32_t draw(void) {
-	double at = (random64() >> 11) * 0x1p-53 * shares[channels - 1];
-	uint32_t low = 0, high = channels - 1;
-	while (low < high) {
-		uint32_t middle = (low + high) / 2;
-		if (shares[middle] > at) high = middle;
-		else low = middle + 1;
-	}
-	return low;
 }
 
 // issue makes one publication more, due at time t, and leaves it to flush.
@@ -376,14 +302,29 @@ static void forget(void) {
 	}
 }
 
-static void publish(uint64_t ms, uint64_t rate, uint32_t window, uint64_t patience) {
+// begin_run forgets what was counted, and returns the time.
+static uint64_t begin_run(void) {
 	memset(&all, 0, sizeof all);
 	memset(&lasts, 0, sizeof lasts);
 	deliveries = doubled = disordered = 0;
 	forget();
-	uint64_t started = now_ns(), ends = started + ms * 1000000, t = started;
+	return last_answer = now_ns();
+}
+
+// print_run says what came of a run that began with the publication numbered first.
+static void print_run(uint64_t started, uint32_t first, uint64_t lost) {
+	printf("\"messages\":%llu,\"publications\":%u,\"ns\":%llu,\"lost\":%llu,\"doubled\":%llu,\"disordered\":%llu,", (unsigned long long)deliveries,
+		issued - first, (unsigned long long)(last_answer - started), (unsigned long long)lost, (unsigned long long)doubled,
+		(unsigned long long)disordered);
+	print_histogram("all", &all);
+	printf(",");
+	print_histogram("others", &lasts);
+	printf("}\n");
+}
+
+static void publish(uint64_t ms, uint64_t rate, uint32_t window, uint64_t patience) {
+	uint64_t started = begin_run(), ends = started + ms * 1000000, t = started;
 	uint32_t first = issued;
-	last_answer = started;
 	for (uint64_t k = 0, now = started; t < ends; now = now_ns()) {
 		if (rate) {
 			while ((t = started + k * 1000000000ull / rate) <= now && t < ends) issue(t), k++, flush(&conns[0]);
@@ -395,13 +336,47 @@ static void publish(uint64_t ms, uint64_t rate, uint32_t window, uint64_t patien
 		if (t < ends) wait_until(rate ? t : smaller(ends, now + patience));
 	}
 	uint64_t lost = drain(patience);
-	printf("{\"messages\":%llu,\"publications\":%u,\"ns\":%llu,\"lost\":%llu,\"doubled\":%llu,\"disordered\":%llu,", (unsigned long long)deliveries,
-		issued - first, (unsigned long long)(last_answer - started), (unsigned long long)lost, (unsigned long long)doubled,
-		(unsigned long long)disordered);
-	print_histogram("all", &all);
-	printf(",");
-	print_histogram("others", &lasts);
-	printf("}\n");
+	printf("{");
+	print_run(started, first, lost);
+}
+
+// cut resets all connections that subscribe. What they know of their subscriptions stays.
+static void cut(void) {
+	for (int i = 1; i < conn_count; i++) {
+		struct conn *c = &conns[i], fresh = {.subs = c->subs, .positions = c->positions, .returns = 1};
+		if (c->positions == NULL) errno = EINVAL, die("a connection that cannot return");
+		reset(c->fd);
+		free(c->line);
+		free(c->rest);
+		*c = fresh;
+	}
+}
+
+// complete reports whether nothing is missing of the publications up to the one numbered end.
+static int complete(uint32_t end) {
+	for (uint32_t i = end > RING ? end - RING : 0; i < end; i++) {
+		if (ring[i % RING].missing > 0) return 0;
+	}
+	return 1;
+}
+
+static void storm(uint64_t ms, uint64_t rate, uint64_t patience) {
+	uint64_t started = begin_run(), ends = started + ms * 1000000, t, since = 0, back = 0, caught = 0;
+	uint32_t first = issued, end = 0;
+	int returning = conn_count;
+	uint64_t k = 0, now = started;
+	for (; now < ends || !caught; now = now_ns()) {
+		while ((t = started + k * 1000000000ull / rate) <= now && t < ends) issue(t), k++, flush(&conns[0]);
+		if (!since && now >= started + ms * 500000) cut(), returning = 1, since = now;
+		while (returning < conn_count && opening < OPENING) connect_one(&conns[returning++]);
+		if (since && !back && returning == conn_count && opening == 0) back = now - since, end = issued;
+		if (back && !caught && complete(end)) caught = now - since;
+		if (now > last_answer + patience) errno = ETIMEDOUT, die("clients that were cut do not come back");
+		wait_until(since && !caught ? now + 1000000 : t < ends ? t : ends);
+	}
+	uint64_t lost = drain(patience);
+	printf("{\"back\":%llu,\"caught\":%llu,", (unsigned long long)back, (unsigned long long)caught);
+	print_run(started, first, lost);
 }
 
 // stall lets n connections, spread over all of them, read no more. Nobody waits for what they should get.
@@ -432,6 +407,7 @@ static void close_all(void) {
 		struct conn *c = &conns[conn_count - 1];
 		reset(c->fd);
 		free(c->subs);
+		free(c->positions);
 		free(c->line);
 		free(c->rest);
 	}
@@ -469,6 +445,11 @@ int main(int argc, char **argv) {
 			connect_more(n);
 		} else if (sscanf(command, "publish %llu %llu %u %llu", &ms, &rate, &window, &patience) == 4 && conn_count && window < RING) {
 			publish(ms, rate, window, patience * 1000000);
+		} else if (sscanf(command, "storm %llu %llu %llu", &ms, &rate, &patience) == 3 && conn_count && rate > 0) {
+			storm(ms, rate, patience * 1000000);
+		} else if (strcmp(command, "remember\n") == 0) {
+			remembers = 1;
+			printf("{}\n");
 		} else if (sscanf(command, "stall %d", &n) == 1 && n > 0 && n < conn_count) {
 			stall(n);
 		} else if (strcmp(command, "unstall\n") == 0) {
