@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// patience is how long a child may take for anything before it is killed.
-const patience = 5 * time.Minute
+// patience is how long a child may live before it is killed: longer than anything that is measured takes.
+const patience = 15 * time.Minute
 
 // Process is a process that answers each line it is sent with a line of JSON. Its methods are for one goroutine.
 type Process struct {
