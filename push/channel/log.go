@@ -31,7 +31,7 @@ type Log struct {
 }
 
 // New returns an empty log that knows of everything up to start.Offset, and of what came after floor misses nothing. Both are the
-// same for a channel that begins now; when history is loaded, start is where the loading begins and floor is what the source says.
+// same for a channel that begins now; when history is loaded, start is where the loading begins, and Loaded ends it.
 func New(p *Policy, start push.Position, floor uint64) *Log {
 	l := &Log{policy: p, epoch: unique.Make(start.Epoch), head: start.Offset, floor: floor, voided: floor}
 	switch p.Mode {
@@ -211,6 +211,14 @@ func (l *Log) reset(floor uint64) {
 // cleared, there was a gap, or this log was loaded after it had happened.
 func (l *Log) Voided(c Cursor) bool {
 	return c.known() < l.voided
+}
+
+// Loaded tells a log to which all was appended that its source keeps how far the source is, and what lies at or below floor was evicted there.
+// Of readers below it nobody knows whether they were slow.
+func (l *Log) Loaded(head, floor uint64) {
+	l.Advance(head)
+	l.RaiseFloor(floor)
+	l.voided = l.floor
 }
 
 // RaiseFloor says that what lies at or below floor was evicted at the source, so that this log can no longer promise it either. In

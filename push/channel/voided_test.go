@@ -46,7 +46,10 @@ func TestVoided(t *testing.T) {
 			if l.Voided(later) {
 				t.Error("who came later has missed nothing")
 			}
-			if loaded := channel.New(&channel.Policy{Mode: tt.mode}, start, 30); !loaded.Voided(loaded.Rebase(c)) {
+			loaded := channel.New(&channel.Policy{Mode: tt.mode}, push.Position{Epoch: "e"}, 0)
+			put(loaded, 35, "k", push.Set)
+			loaded.Loaded(40, 30)
+			if !loaded.Voided(loaded.Rebase(c)) || loaded.Head() != 40 || loaded.Floor() != 30 {
 				t.Error("what happened before a log was loaded says nothing about readers")
 			}
 		})

@@ -77,8 +77,7 @@ func (t *topic) read(ctx context.Context) (*channel.Log, error) {
 			return nil, err
 		}
 		if found.Epoch == epoch {
-			log.Advance(found.Head)
-			log.RaiseFloor(found.Floor)
+			log.Loaded(found.Head, found.Floor)
 			return log, nil
 		}
 		// The partition began a new life that its follower has not heard of yet, or just has.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/memory"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/pushtest"
@@ -120,19 +121,28 @@ func TestSlowPolicyRefused(t *testing.T) {
 // A clear and a gap are nobody's slowness: clients begin afresh whatever the policy is.
 func TestNotSlow(t *testing.T) {
 	for _, policy := range []push.Slow{push.SlowUnsubscribe, push.SlowDisconnect} {
-		for _, mode := range []push.Mode{push.Stream, push.Table} {
-			t.Run(fmt.Sprintf("%v/%v", policy, mode), func(t *testing.T) {
+		for what, mode := range map[string]push.Mode{"gap": push.Stream, "clear": push.Table, "reload": push.Table} {
+			t.Run(fmt.Sprintf("%v/%v/%s", policy, mode, what), func(t *testing.T) {
 				r := newRig(t, nil)
 				h := newHub(t, r, slowSpaces(policy, push.History{Size: 10}), nil)
 				c := newCarrier(t, open, false)
 				name := mode.String() + ":x"
 				s := c.connect(h, client("quick"))
 				subscribe(t, s, hub.SubscribeRequest{Channel: name})
-				if mode == push.Stream {
-					r.lose()
-					publish(t, h, name, push.Publication{Data: []byte("1")})
-				} else {
+				switch what {
+				case "clear":
 					publish(t, h, name, push.Publication{Op: push.Clear})
+				case "reload":
+					r.mu.Lock()
+					r.loaded = func(_ string, h broker.History) broker.History {
+						h.Floor = h.Head
+						return h
+					}
+					r.mu.Unlock()
+					fallthrough
+				case "gap":
+					r.lose()
+					publish(t, h, name, push.Publication{Key: "k", Data: []byte("1")})
 				}
 				eventually(t, "its subscription ends", func() bool { return !s.Subscribes(name) })
 				if got := c.taken(); len(got) != 1 || got[0].offset != 2500 || len(c.disconnects()) > 0 {
