@@ -115,7 +115,7 @@ func (p *profiler) file(name string) string { return filepath.Join(p.out, name+"
 // take starts sluice with more flags and takes profiles called kinds while it has much to do; if idle is not 0 also of the heap,
 // before and behind, and then of the CPU while so many clients are idle.
 func (p *profiler) take(ctx context.Context, flags, kinds []string, idle int) (err error) {
-	n, err := startNode(p.binary, p.broker, flags...)
+	n, err := startNode(p.binary, p.broker, usualHistory, flags...)
 	if err != nil {
 		return err
 	}

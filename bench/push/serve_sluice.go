@@ -53,8 +53,14 @@ const config = `
 broker: {kind: %s}
 auth: {anonymous: true}
 namespaces:
-  - {name: ticks, allow: {subscribe: [anonymous], publish: [anonymous], history: [], presence: []}}
+  - {name: ticks, history: {%s}, allow: {subscribe: [anonymous], publish: [anonymous], history: [], presence: []}}
 `
+
+// What is kept of a channel: as much as without a word about it, and so much that it is all there after half a minute.
+const (
+	usualHistory = "size: 100, age: 5m"
+	shortHistory = "size: 100, age: 30s"
+)
 
 // node is a process of sluice. Its methods are for one goroutine.
 type node struct {
@@ -66,14 +72,14 @@ type node struct {
 	looking          int64         // nanoseconds of CPU that it took to look at it
 }
 
-// startNode starts sluice with a broker and more flags, and waits until it is ready.
-func startNode(binary, broker string, flags ...string) (*node, error) {
+// startNode starts sluice with a broker, a history and more flags, and waits until it is ready.
+func startNode(binary, broker, history string, flags ...string) (*node, error) {
 	folder, err := os.MkdirTemp("", "sluice-bench-")
 	if err != nil {
 		return nil, err
 	}
 	file := filepath.Join(folder, "sluice.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, config, broker), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, config, broker, history), 0o600); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
 	args := append([]string{"serve", "--config", file, "--data", filepath.Join(folder, "data")}, flags...)
@@ -205,15 +211,18 @@ func figure(page []byte, name string) (int64, error) {
 	return strconv.ParseInt(string(value), 10, 64)
 }
 
-// startSluice starts sluice for the bench. If it is patient it does not cut clients that neither read nor answer.
+// startSluice starts sluice for the bench. If it is patient it does not cut clients that neither read nor answer,
+// and soon keeps as much as it ever will.
 func startSluice(binary, broker string, patient bool) (*server.Served, error) {
+	history := usualHistory
 	if patient {
+		history = shortHistory
 		// The node inherits it.
 		if err := errors.Join(os.Setenv("SLUICE_LIMITS_WRITE_TIMEOUT", "1h"), os.Setenv("SLUICE_PING_INTERVAL", "0s")); err != nil {
 			return nil, err
 		}
 	}
-	n, err := startNode(binary, broker)
+	n, err := startNode(binary, broker, history)
 	if err != nil {
 		return nil, err
 	}

@@ -177,8 +177,11 @@ func (p *Pair) Storm(w *Work, d time.Duration) (*Load, error) {
 	return l, l.Wrong()
 }
 
-// Stall lets n of the client's subscribers read no more, until Unstall.
-func (p *Pair) Stall(n int) error { return p.Client.Ask(&struct{}{}, "stall %d", n) }
+// Narrow gives one in n of the subscribers that come from now on a receive buffer of 8 KiB.
+func (p *Pair) Narrow(n int) error { return p.Client.Ask(&struct{}{}, "narrow %d", n) }
+
+// Stall lets these read no more, until Unstall.
+func (p *Pair) Stall() error { return p.Client.Ask(&struct{}{}, "stall") }
 
 // Unstall lets those that Stall stopped read again. What they read is not looked at, and it does not matter if the server gave them up.
 func (p *Pair) Unstall() error { return p.Client.Ask(&struct{}{}, "unstall") }

@@ -199,7 +199,7 @@ static void check(struct conn *c, const unsigned char *p, size_t n, uint64_t t) 
 static void open_one(struct conn *c) {
 	memset(c, 0, sizeof *c);
 	c->began = now_ns();
-	c->fd = dial(port);
+	c->fd = dial(port, 0);
 	interest(EPOLL_CTL_ADD, c);
 	if (proto != WEBSOCKET) return;
 	request_upgrade(c->fd, port, "/");

@@ -17,7 +17,9 @@
 //   storm MS RATE PATIENCE                 publishes like that, and in the middle resets all connections that subscribe and opens them
 //                                          again, which has to go on where it was; says when all were back, and when they had all. It
 //                                          is for centrifuge, on connections that were opened behind the command remember
-//   stall N                                lets N connections, spread over all, read no more; nothing is missing that they do not get
+//   narrow N                               gives one in N of the connections that subscribe, of those opened from now on, a receive buffer of
+//                                          8 KiB
+//   stall                                  lets these read no more; nothing is missing that they do not get
 //   unstall                                lets them read again, whatever it is
 //   close                                  closes them all
 //
@@ -34,6 +36,7 @@
 #define EVENTS 32             // that are handled before it is looked whether a publication is due
 #define MAX_LINE (64 << 10)   // of what a server says
 #define PATIENCE 30           // seconds without any answer while connections are opened
+#define NARROW (8 << 10)      // bytes that may wait at a connection that will stall
 
 struct conn {
 	int fd, blocked;            // blocked: waits for room to send
@@ -58,7 +61,7 @@ struct conn {
 #include "publications.h"
 
 static struct conn conns[MAX_FDS];
-static int conn_count, epoll_fd, port, opening, remembers;
+static int conn_count, epoll_fd, port, opening, remembers, narrow;
 static unsigned char in[BUFFER];
 
 static void interest(int op, struct conn *c) {
@@ -231,8 +234,11 @@ static void choose(struct conn *c) {
 	if (remembers) c->positions = memory(each * sizeof *c->positions);
 }
 
+// is_narrow reports whether a connection has a small receive buffer, and stalls when it is told to.
+static int is_narrow(struct conn *c) { return narrow > 0 && c > conns && (c - conns) % narrow == 0; }
+
 static void connect_one(struct conn *c) {
-	c->fd = dial(port);
+	c->fd = dial(port, is_narrow(c) ? NARROW : 0);
 	interest(EPOLL_CTL_ADD, c);
 	request_upgrade(c->fd, port, dialect->path);
 	c->response = memory(MAX_RESPONSE);
@@ -379,11 +385,11 @@ static void storm(uint64_t ms, uint64_t rate, uint64_t patience) {
 	print_run(started, first, lost);
 }
 
-// stall lets n connections, spread over all of them, read no more. Nobody waits for what they should get.
-static void stall(int n) {
-	for (int k = 0; k < n; k++) {
-		struct conn *c = &conns[1 + (int64_t)k * (conn_count - 1) / n];
-		if (c->manner != READS) continue;
+// stall lets narrow connections read no more. Nobody waits for what they should get.
+static void stall(void) {
+	for (int k = 1; k < conn_count; k++) {
+		struct conn *c = &conns[k];
+		if (!is_narrow(c) || c->manner != READS) continue;
 		c->manner = STALLS;
 		if (epoll_ctl(epoll_fd, EPOLL_CTL_DEL, c->fd, NULL) < 0) die("epoll_ctl");
 		for (uint32_t i = 0; i < each; i++) subscribers[c->subs[i].channel]--;
@@ -450,8 +456,11 @@ int main(int argc, char **argv) {
 		} else if (strcmp(command, "remember\n") == 0) {
 			remembers = 1;
 			printf("{}\n");
-		} else if (sscanf(command, "stall %d", &n) == 1 && n > 0 && n < conn_count) {
-			stall(n);
+		} else if (sscanf(command, "narrow %d", &n) == 1 && n > 0) {
+			narrow = n;
+			printf("{}\n");
+		} else if (strcmp(command, "stall\n") == 0) {
+			stall();
 		} else if (strcmp(command, "unstall\n") == 0) {
 			unstall();
 		} else if (strcmp(command, "close\n") == 0) {
