@@ -16,6 +16,9 @@ var (
 	only     = flag.String("laws.world", "", "the world to try; empty: all, in turn")
 )
 
+// shortly is how long the laws are tried when tests are to be short.
+const shortly = 10 * time.Second
+
 func TestMain(m *testing.M) {
 	// One goroutine of the NATS server keeps the time for all its stores. It stays when the server is shut down in the moment in which it makes a
 	// stream, whose store nobody closes then: that is the server's, and only a process that restarts it within itself can notice.
@@ -36,6 +39,9 @@ var worlds = []struct {
 
 // TestLaws tries one seed after the other, in each world, until the time is over.
 func TestLaws(t *testing.T) {
+	if testing.Short() {
+		*duration = min(*duration, shortly)
+	}
 	var all tally
 	began := time.Now()
 	defer func() { t.Logf("%v: %v", time.Since(began).Round(time.Second), &all) }()
