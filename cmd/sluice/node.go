@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/early"
 	"github.com/sluice-push/sluice/push/api"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/config"
@@ -130,7 +131,15 @@ func (n *node) servePublic(cfg *config.Config, log *slog.Logger) {
 		}
 		return ctx
 	}
-	n.serve(n.public, s)
+	n.serve(early.Listen(n.public, n.atOnce, log), s)
+}
+
+// atOnce returns the handler of requests that are handled where they are accepted: those that begin a WebSocket connection.
+func (n *node) atOnce(r *http.Request) http.Handler {
+	if n.handler.Load() == nil {
+		return nil
+	}
+	return n.gateway.AtOnce(r)
 }
 
 // waiting is what a node says that cannot serve yet.

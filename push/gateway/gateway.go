@@ -180,6 +180,15 @@ func (g *Gateway) Handler() http.Handler {
 	return mux
 }
 
+// AtOnce returns what serves a request to begin a WebSocket connection, nil for every other. It waits for nothing, so it may run where connections are
+// accepted.
+func (g *Gateway) AtOnce(r *http.Request) http.Handler {
+	if r.Method != http.MethodGet || r.URL.Path != WebSocketPath {
+		return nil
+	}
+	return http.HandlerFunc(g.serveWebSocket)
+}
+
 // Len returns how many clients are connected.
 func (g *Gateway) Len() int {
 	n := g.server.Len()

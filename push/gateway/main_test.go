@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sluice-push/sluice/internal/early"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/memory"
@@ -136,7 +137,8 @@ func newPlaceOn(t testing.TB, ln net.Listener, o *gateway.Options, ho *hub.Optio
 	protocols.SetUnencryptedHTTP2(true)
 	p.server = &http.Server{Handler: p.gateway.Handler(), ReadHeaderTimeout: patience, Protocols: &protocols}
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = p.server.Serve(ln) })
+	accepting := early.Listen(ln, p.gateway.AtOnce, own.Logger) // as nodes do; the example stands behind net/http alone
+	serving.Go(func() { _ = p.server.Serve(accepting) })
 	t.Cleanup(func() {
 		p.shutdown()
 		_ = p.server.Close()
