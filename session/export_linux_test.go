@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/internal/tlsconn"
 )
 
@@ -34,7 +35,7 @@ func SocketOptions(t testing.TB, s *Session) (noDelay bool, lowat int) {
 	var err1, err2 error
 	if err := rc.Control(func(fd uintptr) {
 		n, err1 = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_NODELAY)
-		lowat, err2 = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpNotSentLowat)
+		lowat, err2 = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, socket.NotSentLowat)
 	}); err != nil || err1 != nil || err2 != nil {
 		t.Fatal(err, err1, err2)
 	}

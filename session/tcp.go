@@ -1,6 +1,10 @@
 package session
 
-import "net"
+import (
+	"net"
+
+	"github.com/sluice-push/sluice/internal/socket"
+)
 
 // setTCP applies the options to the TCP connection under conn, if there is one. What the system refuses is not worth losing a
 // client for.
@@ -19,7 +23,7 @@ func setTCP(conn net.Conn, o *Options) {
 		_ = tcp.SetWriteBuffer(o.SendBuffer)
 	}
 	if o.NotSentLowat > 0 {
-		_ = setNotSentLowat(tcp, o.NotSentLowat)
+		_ = socket.Set(tcp, socket.Options{NotSent: o.NotSentLowat})
 	}
 }
 

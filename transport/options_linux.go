@@ -1,14 +1,12 @@
 package transport
 
 import (
-	"net"
 	"os"
 	"syscall"
 	"time"
-)
 
-// tcpNotSentLowat is TCP_NOTSENT_LOWAT of linux/tcp.h, which package syscall does not have.
-const tcpNotSentLowat = 25
+	sock "github.com/sluice-push/sluice/internal/socket"
+)
 
 // socketOptions says that the options are set on sockets, before they are connected.
 const socketOptions = true
@@ -35,7 +33,7 @@ func (o *Options) inherited() []option {
 		add(syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 	}
 	if o.NotSentLowat > 0 {
-		add(syscall.IPPROTO_TCP, tcpNotSentLowat, o.NotSentLowat)
+		add(syscall.IPPROTO_TCP, sock.NotSentLowat, o.NotSentLowat)
 	}
 	if o.KeepAlive < 0 {
 		add(syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 0)
@@ -89,15 +87,4 @@ func setOptions(fd int, list []option) error {
 		}
 	}
 	return nil
-}
-
-// setNotSentLowat bounds the bytes that the kernel takes before it could send them.
-func setNotSentLowat(tcp *net.TCPConn, n int) error {
-	rc, err := tcp.SyscallConn()
-	if err != nil {
-		return err
-	}
-	return control(rc, func(fd int) error {
-		return os.NewSyscallError("setsockopt", syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, tcpNotSentLowat, n))
-	})
 }

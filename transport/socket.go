@@ -1,6 +1,10 @@
 package transport
 
-import "net"
+import (
+	"net"
+
+	sock "github.com/sluice-push/sluice/internal/socket"
+)
 
 // setUnbound prepares a socket that is going to listen.
 func (o *Options) setUnbound(fd int, unix bool) error {
@@ -46,7 +50,7 @@ func (o *Options) setConn(conn net.Conn, done bool) {
 			Enable: o.KeepAlive > 0, Idle: o.KeepAlive, Interval: o.KeepAlive, Count: o.KeepAliveCount,
 		})
 		if o.NotSentLowat > 0 {
-			_ = setNotSentLowat(tcp, o.NotSentLowat)
+			_ = sock.Set(tcp, sock.Options{NotSent: o.NotSentLowat})
 		}
 	}
 	sized, ok := conn.(interface {

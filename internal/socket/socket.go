@@ -1,5 +1,5 @@
-// Package socket sets what has to be set on a socket before it connects or listens, and knows how many a process may have. All of that
-// depends on the system; where the system does not have it, nothing is set.
+// Package socket sets what package net does not set on a socket, and knows how many a process may have. All of that depends on the system;
+// where the system does not have it, nothing is set.
 package socket
 
 import (
@@ -14,6 +14,8 @@ type Options struct {
 	// LatePort has the port of a socket that is bound to an address without one chosen when it connects, when it is known that only the four
 	// addresses together have to be unlike all others (Linux: IP_BIND_ADDRESS_NO_PORT of ip(7)).
 	LatePort bool
+	// NotSent is how many bytes a TCP socket takes, beyond those that are on their way, before it takes no more (TCP_NOTSENT_LOWAT).
+	NotSent int
 }
 
 // Control returns what net.Dialer and net.ListenConfig call before a socket connects or listens, nil when there is nothing to set. It may
@@ -23,6 +25,15 @@ func Control(o Options) func(network, address string, c syscall.RawConn) error {
 		return nil
 	}
 	return o.control
+}
+
+// Set sets options on a socket that there is already.
+func Set(c syscall.Conn, o Options) error {
+	rc, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return o.control("", "", rc)
 }
 
 // Unlimited is what Limit returns where nobody says.

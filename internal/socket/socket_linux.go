@@ -8,6 +8,9 @@ import (
 // ipBindAddressNoPort is IP_BIND_ADDRESS_NO_PORT of linux/in.h.
 const ipBindAddressNoPort = 24
 
+// NotSentLowat is TCP_NOTSENT_LOWAT of linux/tcp.h, which package syscall does not have.
+const NotSentLowat = 25
+
 func (o Options) control(_, _ string, c syscall.RawConn) error {
 	var set error
 	option := func(is bool, fd uintptr, level, name, value int) {
@@ -19,6 +22,7 @@ func (o Options) control(_, _ string, c syscall.RawConn) error {
 		option(o.Receive > 0, fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF, o.Receive)
 		option(o.Send > 0, fd, syscall.SOL_SOCKET, syscall.SO_SNDBUF, o.Send)
 		option(o.LatePort, fd, syscall.IPPROTO_IP, ipBindAddressNoPort, 1)
+		option(o.NotSent > 0, fd, syscall.IPPROTO_TCP, NotSentLowat, o.NotSent)
 	})
 	if err != nil {
 		return err

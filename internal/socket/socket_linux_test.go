@@ -56,6 +56,27 @@ func TestControl(t *testing.T) {
 	}
 }
 
+// What is set on a socket that there is already is set; of one that is closed it says so.
+func TestSet(t *testing.T) {
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ln.(*net.TCPListener)
+	if err := socket.Set(l, socket.Options{NotSent: 12345}); err != nil {
+		t.Error(err)
+	}
+	if n := option(t, l, syscall.IPPROTO_TCP, socket.NotSentLowat); n != 12345 {
+		t.Errorf("%d bytes", n)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := socket.Set(l, socket.Options{NotSent: 12345}); err == nil {
+		t.Error("it was set on a closed socket")
+	}
+}
+
 func TestNothing(t *testing.T) {
 	if socket.Control(socket.Options{}) != nil {
 		t.Error("there is something to set")
