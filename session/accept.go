@@ -181,7 +181,7 @@ func (srv *Server) await(cut func(), limit int) (*arrival, error) {
 	if srv.closed {
 		return nil, srv.shut
 	}
-	if n := srv.count + len(srv.arriving); n >= limit {
+	if n := len(srv.live) + len(srv.arriving); n >= limit {
 		return nil, fmt.Errorf("%w: %d", ErrLimit, n)
 	}
 	srv.arriving[a] = struct{}{}

@@ -21,20 +21,16 @@ func (srv *Server) enter(s *Session) error {
 	srv.lastID++
 	s.id = srv.lastID
 	switch {
-	case srv.count >= srv.o.MaxSessions, s.packet != nil && srv.packetCount >= srv.o.packetSessions:
-		return fmt.Errorf("%w: %d", ErrLimit, srv.count)
+	case len(srv.live) >= srv.o.MaxSessions, s.packet != nil && srv.packetCount >= srv.o.packetSessions:
+		return fmt.Errorf("%w: %d", ErrLimit, len(srv.live))
 	case from.IsValid() && srv.addresses[from] >= limit:
 		return fmt.Errorf("%w: %d from %v", ErrLimit, limit, from)
 	}
 	if from.IsValid() {
 		srv.addresses[from]++
 	}
-	s.next = srv.first
-	if s.next != nil {
-		s.next.prev = s
-	}
-	srv.first = s
-	srv.count++
+	s.place = int32(len(srv.live)) //nolint:gosec // far fewer
+	srv.live = append(srv.live, s)
 	if s.packet != nil {
 		srv.packetCount++
 	}
@@ -51,16 +47,13 @@ func (srv *Server) leave(s *Session) {
 			delete(srv.addresses, from)
 		}
 	}
-	if s.prev != nil {
-		s.prev.next = s.next
-	} else {
-		srv.first = s.next
+	last := len(srv.live) - 1
+	srv.live[s.place] = srv.live[last]
+	srv.live[s.place].place = s.place
+	srv.live[last] = nil
+	if srv.live = srv.live[:last]; last == 0 {
+		srv.live = nil
 	}
-	if s.next != nil {
-		s.next.prev = s.prev
-	}
-	s.prev, s.next = nil, nil
-	srv.count--
 	if s.packet != nil {
 		srv.packetCount--
 	}

@@ -251,7 +251,7 @@ func (srv *Server) packetRoom(from netip.AddrPort) error {
 	switch {
 	case srv.closed:
 		return srv.shut
-	case srv.count >= srv.o.MaxSessions, srv.packetCount >= srv.o.packetSessions,
+	case len(srv.live) >= srv.o.MaxSessions, srv.packetCount >= srv.o.packetSessions,
 		limit > 0 && from.IsValid() && srv.addresses[address(from.Addr())] >= limit:
 		return ErrLimit
 	}

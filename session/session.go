@@ -23,7 +23,6 @@ type Session struct {
 	c        carrier
 	attached any                 // the value it began with
 	value    atomic.Pointer[any] // what SetValue was given
-	next     *Session            // owned by the server, guarded by its mutex
 	id       uint64
 
 	packet *packetPeer   // the carrier, if the session is over datagrams; set when made
@@ -70,8 +69,7 @@ type Session struct {
 	proxy *transport.ProxyHeader // or nil
 	// Owned by who has the turn.
 	replies []byte
-	// Owned by the server, guarded by its mutex.
-	prev *Session
+	place   int32 // among the server's; guarded by its mutex
 	// Guarded by mu.
 	lost    int   // bytes that were gathered and could not be written any more
 	waiters *line // who waits for room in the queue, nil if nobody does

@@ -44,7 +44,7 @@ func (srv *Server) shard(s *Session) *counters { return &srv.counters[s.id%count
 func (srv *Server) Stats() Stats {
 	st := Stats{Loops: srv.loops.count()}
 	srv.mu.Lock()
-	st.Sessions, st.Shed = srv.count, srv.shed
+	st.Sessions, st.Shed = len(srv.live), srv.shed
 	for ln := range srv.listeners {
 		st.Shed += shedBy(ln)
 	}
