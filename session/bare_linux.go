@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/epoll"
+	"github.com/sluice-push/sluice/internal/slowness"
 	"github.com/sluice-push/sluice/timingwheel"
 	"github.com/sluice-push/sluice/transport"
 )
@@ -22,18 +23,18 @@ type seat struct {
 	loop *loop // set when made
 
 	// Guarded by the session's mutex.
-	mask    uint32   // what is watched for; 0 is nothing, because a one-shot interest has fired
-	watched bool     // it is in the interest list
-	away    bool     // somebody else than the driver has the turn
-	inline  bool     // the driver has the turn
-	owed    bool     // Tick is to be called in the next turn
-	deaf    bool     // nothing will be read any more
-	zero    bool     // it has sent without copying
-	more    bool     // owned by who has the turn: there may be more to read than was read
-	pace    pace     // whether turns are given to goroutines
-	posted  bool     // guarded by the loop's mutex
-	stalled int64    // since when the peer has taken nothing, while the pen is penDraining
-	tls     *bareTLS // the carrier, if the session speaks TLS; set when made
+	mask    uint32       // what is watched for; 0 is nothing, because a one-shot interest has fired
+	watched bool         // it is in the interest list
+	away    bool         // somebody else than the driver has the turn
+	inline  bool         // the driver has the turn
+	owed    bool         // Tick is to be called in the next turn
+	deaf    bool         // nothing will be read any more
+	zero    bool         // it has sent without copying
+	more    bool         // owned by who has the turn: there may be more to read than was read
+	pace    slowness.One // whether turns are given to goroutines
+	posted  bool         // guarded by the loop's mutex
+	stalled int64        // since when the peer has taken nothing, while the pen is penDraining
+	tls     *bareTLS     // the carrier, if the session speaks TLS; set when made
 	copied  net.Conn
 
 	// Set when made.
@@ -212,7 +213,7 @@ func (s *Session) watchForLocked() {
 
 // slowLocked reports whether turns are given to goroutines.
 func (s *Session) slowLocked() bool {
-	return s.seat.pace.slow || s.pull != nil || s.errand != nil || s.seat.loop.srv.loops.slow(s.seat.loop.now.Load())
+	return s.seat.pace.Slow() || s.pull != nil || s.errand != nil || s.seat.loop.srv.loops.slow.Slow(s.seat.loop.now.Load())
 }
 
 // serve does what the driver has found for a session.

@@ -8,11 +8,11 @@ import "time"
 func Slow(s *Session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.seat.pace.slow
+	return s.seat.pace.Slow()
 }
 
 // AllSlow reports whether those of all sessions are.
-func AllSlow(srv *Server) bool { return srv.loops.slow(srv.clock()) }
+func AllSlow(srv *Server) bool { return srv.loops.slow.Slow(srv.clock()) }
 
 // Spins reports whether the loops of a server that has nothing to do are at work again and again.
 func Spins(srv *Server) bool {

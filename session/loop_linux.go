@@ -301,7 +301,7 @@ func (d *driver) nap() (over bool) {
 	l.asleep = true
 	l.mu.Unlock()
 	// An error, which there is no reason for, is an empty wait.
-	if d.share(l.srv.loops.slow(l.srv.clock())); d.shared {
+	if d.share(l.srv.loops.slow.Slow(l.srv.clock())); d.shared {
 		_ = l.list.Park(d.events, wait)
 	} else {
 		_ = l.list.Wait(d.events, wait)

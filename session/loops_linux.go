@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/sluice-push/sluice/internal/slowness"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -26,7 +27,7 @@ type loops struct {
 	making  sync.Mutex
 	stopped bool // guarded by making
 
-	slowness
+	slow slowness.All // when all sessions are slow
 
 	crew    crew // for turns that are away
 	secrets secrets
@@ -156,7 +157,7 @@ func (ls *loops) look() (seen bool) {
 			taken := l.takeOverLocked(s, d, stamp)
 			s.mu.Unlock()
 			if taken && l.busy < busyTicks {
-				ls.tookOver(l.srv.clock())
+				ls.slow.TookOver(l.srv.clock())
 			}
 			if taken {
 				s.wasTakenOver()
@@ -198,7 +199,7 @@ func (l *loop) takeOverLocked(s *Session, d *driver, stamp uint64) bool {
 		return false
 	}
 	s.seat.away, s.seat.inline = true, false
-	s.seat.pace.lost()
+	s.seat.pace.Lost()
 	l.hand(d.work[d.next:])
 	s.watchForLocked()
 	if s.corked {
@@ -245,7 +246,7 @@ func (s *Session) turnAway(t turn) {
 		s.srv.loops.crew.give(away{s, turn{rest: true, open: t.open}})
 		return
 	}
-	s.seat.pace.judge(s, &s.srv.loops.slowness, began, now)
+	s.seat.pace.Judge(&s.srv.loops.slow, s.pull != nil, began, now)
 	s.mu.Unlock()
 	s.comeBack()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/datagram"
+	"github.com/sluice-push/sluice/internal/slowness"
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
@@ -143,7 +144,7 @@ type packetSocket struct {
 	turn   atomic.Uint64 // odd while cur has its turn inline
 	cur    atomic.Pointer[packetPeer]
 	seen   uint64       // owned by the watch: the turn it saw last
-	slow   slowness     // when all sessions are slow
+	slow   slowness.All // when all sessions are slow
 	warned atomic.Int64 // when a refusal was last told
 
 	mu sync.Mutex

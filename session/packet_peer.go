@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/datagram"
+	"github.com/sluice-push/sluice/internal/slowness"
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
@@ -25,7 +26,7 @@ type packetPeer struct {
 	busy      bool          // somebody has the turn, or the executor is to have it
 	owed      bool          // Tick is to be called in the next turn
 	concluded bool
-	pace      pace // whether turns are given to goroutines
+	pace      slowness.One // whether turns are given to goroutines
 	inbox     datagram.Inbox
 	sending   int  // callers that wait for room
 	wants     bool // Writable is owed as soon as the socket has room
@@ -118,7 +119,7 @@ func (p *packetPeer) keepLocked(data []byte) {
 // slowLocked reports whether turns are not the reader's. That of a dialed socket has nobody else to serve.
 func (p *packetPeer) slowLocked() bool {
 	k := p.k
-	return p.s.outsideLocked() || !k.single && (p.pace.slow || p.s.pull != nil || k.slow.slow(k.now.Load()))
+	return p.s.outsideLocked() || !k.single && (p.pace.Slow() || p.s.pull != nil || k.slow.Slow(k.now.Load()))
 }
 
 // run has the turn of a session: it does what m says, and then what has come meanwhile, up to a full inbox, and a turn is over. It
@@ -300,7 +301,7 @@ func (p *packetPeer) away() {
 	now := p.s.srv.clock()
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
-	p.pace.judge(p.s, &p.k.slow, began, now)
+	p.pace.Judge(&p.k.slow, p.s.pull != nil, began, now)
 }
 
 // dropTurn is the end of a turn whose goroutine ends: the reader does the rest.

@@ -95,7 +95,7 @@ func (p *packetPeer) takeOverLocked() bool {
 		return false
 	}
 	p.reader = nil
-	p.pace.lost()
+	p.pace.Lost()
 	r.handOn()
 	return true
 }
@@ -242,7 +242,7 @@ func (r *packetReader) giveLocked(p *packetPeer, m mail) bool {
 	for more {
 		more = p.run(mail{})
 	}
-	k.slow.stay(began, k.srv.clock())
+	k.slow.Stay(began, k.srv.clock())
 	return false
 }
 

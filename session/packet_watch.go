@@ -52,7 +52,7 @@ func (k *packetSocket) look() bool {
 	taken := k.turn.Load() == turn && p.takeOverLocked()
 	p.s.mu.Unlock()
 	if taken {
-		k.slow.tookOver(k.srv.clock())
+		k.slow.TookOver(k.srv.clock())
 		p.s.wasTakenOver()
 	}
 	return true
