@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -122,7 +123,7 @@ func (srv *Server) arrive(conn net.Conn, set bool) {
 	if !set {
 		setTCP(conn, &srv.o.Options)
 	}
-	p, ok := under[proxied](conn)
+	p, ok := socket.Under[proxied](conn)
 	if !ok {
 		_ = srv.run(newSession(srv, nil), conn)
 		return

@@ -2,7 +2,6 @@ package session
 
 import (
 	"io"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,9 +20,6 @@ func (s *Session) Holds() bool {
 
 // Direct reports whether the connection can be written without blocking.
 func (s *Session) Direct() bool { return s.c.direct() }
-
-// Address is what sessions from a are counted by.
-func Address(a net.Addr) string { return address(addrPort(a).Addr()).String() }
 
 // Arriving returns how many connections may become sessions of srv.
 func Arriving(srv *Server) int {

@@ -2,15 +2,17 @@ package session
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
+	"slices"
+
+	"github.com/sluice-push/sluice/internal/origin"
 )
 
 // enter gives s its number and puts it among the live sessions, unless a limit forbids it.
 func (srv *Server) enter(s *Session) error {
 	limit := srv.o.MaxSessionsPerAddress
 	if limit > 0 && !s.seat.peer.IsValid() {
-		s.seat.peer = addrPort(s.RemoteAddr())
+		s.seat.peer = origin.AddrPort(s.RemoteAddr())
 	}
 	from := srv.countedAs(s)
 	srv.mu.Lock()
@@ -51,8 +53,8 @@ func (srv *Server) leave(s *Session) {
 	srv.live[s.place] = srv.live[last]
 	srv.live[s.place].place = s.place
 	srv.live[last] = nil
-	if srv.live = srv.live[:last]; last == 0 {
-		srv.live = nil
+	if srv.live = srv.live[:last]; last < cap(srv.live)/4 {
+		srv.live = slices.Clone(srv.live) // what a storm of connections has left
 	}
 	if s.packet != nil {
 		srv.packetCount--
@@ -69,31 +71,5 @@ func (srv *Server) countedAs(s *Session) netip.Addr {
 	if srv.o.MaxSessionsPerAddress == 0 {
 		return netip.Addr{}
 	}
-	return address(s.seat.peer.Addr())
-}
-
-// address is what sessions from ip are counted by: the address, for IPv6 its /64, which is what one customer gets.
-func address(ip netip.Addr) netip.Addr {
-	ip = ip.Unmap().WithZone("")
-	if ip.Is6() {
-		if p, err := ip.Prefix(64); err == nil {
-			return p.Addr()
-		}
-	}
-	return ip
-}
-
-// addrPort reads the address of a connection of any kind. It is not valid for one without IP address.
-func addrPort(a net.Addr) netip.AddrPort {
-	switch a := a.(type) {
-	case nil, *net.UnixAddr:
-		return netip.AddrPort{}
-	case *net.TCPAddr:
-		return a.AddrPort()
-	}
-	at, err := netip.ParseAddrPort(a.String())
-	if err != nil {
-		return netip.AddrPort{}
-	}
-	return at
+	return origin.Of(s.seat.peer.Addr())
 }

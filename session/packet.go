@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/datagram"
+	"github.com/sluice-push/sluice/internal/origin"
 	"github.com/sluice-push/sluice/internal/slowness"
 	"github.com/sluice-push/sluice/timingwheel"
 )
@@ -174,7 +175,7 @@ func newPacketSocket(srv *Server, conn datagram.Conn, o *settings, s *Session) *
 		Conn: conn, Connected: k.single, Pool: &srv.pools.Read, Waits: o.Policy == Wait, WriteTimeout: o.WriteTimeout, Go: k.spawn,
 	})
 	if s != nil {
-		k.own = k.carry(s, packetName{at: addrPort(conn.Net().RemoteAddr())}, nil)
+		k.own = k.carry(s, packetName{at: origin.AddrPort(conn.Net().RemoteAddr())}, nil)
 	}
 	return k
 }
@@ -253,7 +254,7 @@ func (srv *Server) packetRoom(from netip.AddrPort) error {
 	case srv.closed:
 		return srv.shut
 	case len(srv.live) >= srv.o.MaxSessions, srv.packetCount >= srv.o.packetSessions,
-		limit > 0 && from.IsValid() && srv.addresses[address(from.Addr())] >= limit:
+		limit > 0 && from.IsValid() && srv.addresses[origin.Of(from.Addr())] >= limit:
 		return ErrLimit
 	}
 	return nil

@@ -150,30 +150,6 @@ func testLimits(t *testing.T, tr transport) {
 	}
 }
 
-func TestAddress(t *testing.T) {
-	for in, want := range map[string]string{
-		"192.0.2.1:80":                     "192.0.2.1",
-		"[::ffff:192.0.2.1]:80":            "192.0.2.1",
-		"[2001:db8:1:2:3:4:5:6]:80":        "2001:db8:1:2::",
-		"[fe80::1%eth0]:80":                "fe80::",
-		"[2001:db8:1:2:ffff:ffff:0:1]:443": "2001:db8:1:2::",
-	} {
-		addr, err := net.ResolveTCPAddr("tcp", in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := session.Address(addr); got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
-		}
-	}
-	if got := session.Address(&net.UnixAddr{Name: "x"}); got != "invalid IP" {
-		t.Errorf("a Unix address gave %s", got)
-	}
-	if got := session.Address(nil); got != "invalid IP" {
-		t.Errorf("no address gave %s", got)
-	}
-}
-
 func TestTimeouts(t *testing.T) {
 	const short = 30 * time.Millisecond
 	tests := []struct {

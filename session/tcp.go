@@ -9,7 +9,7 @@ import (
 // setTCP applies the options to the TCP connection under conn, if there is one. What the system refuses is not worth losing a
 // client for.
 func setTCP(conn net.Conn, o *Options) {
-	tcp, ok := under[*net.TCPConn](conn)
+	tcp, ok := socket.Under[*net.TCPConn](conn)
 	if !ok {
 		return
 	}
@@ -25,19 +25,4 @@ func setTCP(conn net.Conn, o *Options) {
 	if o.NotSentLowat > 0 {
 		_ = socket.Set(tcp, socket.Options{NotSent: o.NotSentLowat})
 	}
-}
-
-// under returns conn, or what is under it, as a T: a TLS connection, or another wrapper, says what that is.
-func under[T any](conn net.Conn) (t T, ok bool) {
-	for range 5 {
-		if t, ok = conn.(T); ok {
-			break
-		}
-		wrapper, wraps := conn.(interface{ NetConn() net.Conn })
-		if !wraps {
-			break
-		}
-		conn = wrapper.NetConn()
-	}
-	return t, ok
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/origin"
 	"github.com/sluice-push/sluice/internal/tlsconn"
 	"github.com/sluice-push/sluice/transport"
 )
@@ -102,7 +103,7 @@ func twin(conn net.Conn) (d transport.Descriptor, ok bool) {
 
 // plainAddrPort is addrPort with IPv4 addresses in their own form, as descriptors have them.
 func plainAddrPort(a net.Addr) netip.AddrPort {
-	at := addrPort(a)
+	at := origin.AddrPort(a)
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 }
 

@@ -4,6 +4,7 @@ package socket
 
 import (
 	"math"
+	"net"
 	"syscall"
 )
 
@@ -34,6 +35,21 @@ func Set(c syscall.Conn, o Options) error {
 		return err
 	}
 	return o.control("", "", rc)
+}
+
+// Under returns conn, or what is under it, as a T: a TLS connection, or another wrapper, says what that is.
+func Under[T any](conn net.Conn) (t T, ok bool) {
+	for range 5 {
+		if t, ok = conn.(T); ok {
+			break
+		}
+		wrapper, wraps := conn.(interface{ NetConn() net.Conn })
+		if !wraps {
+			break
+		}
+		conn = wrapper.NetConn()
+	}
+	return t, ok
 }
 
 // Unlimited is what Limit returns where nobody says.

@@ -85,3 +85,32 @@ func TestNothing(t *testing.T) {
 		t.Errorf("%d open files", n)
 	}
 }
+
+// What is under a connection is found through wrappers that say what that is, a few of them.
+func TestUnder(t *testing.T) {
+	here, there := net.Pipe()
+	defer here.Close()
+	defer there.Close()
+	var conn net.Conn = here
+	for range 4 {
+		conn = wrapper{conn}
+	}
+	if _, ok := socket.Under[*net.TCPConn](conn); ok {
+		t.Error("a pipe is a TCP connection")
+	}
+	if w, ok := socket.Under[wrapper](conn); !ok || w != conn {
+		t.Error("the outermost is not found first")
+	}
+	if _, ok := socket.Under[interface{ Nothing() }](endless{here}); ok {
+		t.Error("found")
+	}
+}
+
+type wrapper struct{ net.Conn }
+
+func (w wrapper) NetConn() net.Conn { return w.Conn }
+
+// endless is under itself.
+type endless struct{ net.Conn }
+
+func (e endless) NetConn() net.Conn { return e }

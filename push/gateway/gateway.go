@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/origin"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/session"
@@ -271,7 +272,7 @@ func (g *Gateway) leave(addr netip.Addr) {
 	}
 }
 
-// addressOf returns what counts as one address: an IPv4 address, or the /64 of an IPv6 address, which is what one subscriber has.
+// addressOf returns what a client is counted by.
 func addressOf(remote string) netip.Addr {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
@@ -281,13 +282,7 @@ func addressOf(remote string) netip.Addr {
 	if err != nil {
 		return netip.Addr{}
 	}
-	addr = addr.Unmap().WithZone("")
-	if addr.Is6() {
-		if p, err := addr.Prefix(64); err == nil {
-			return p.Addr()
-		}
-	}
-	return addr
+	return origin.Of(addr)
 }
 
 // refuse answers a request that cannot become a client, and ends its connection, unless that carries other requests as well.

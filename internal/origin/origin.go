@@ -1,0 +1,33 @@
+// Package origin says where connections come from, as far as limits go by that.
+package origin
+
+import (
+	"net"
+	"net/netip"
+)
+
+// Of returns what connections from an address are counted by: the address, for IPv6 its /64, which is what one customer gets.
+func Of(ip netip.Addr) netip.Addr {
+	ip = ip.Unmap().WithZone("")
+	if ip.Is6() {
+		if p, err := ip.Prefix(64); err == nil {
+			return p.Addr()
+		}
+	}
+	return ip
+}
+
+// AddrPort reads the address of a connection of any kind. It is not valid for one without IP address.
+func AddrPort(a net.Addr) netip.AddrPort {
+	switch a := a.(type) {
+	case nil, *net.UnixAddr:
+		return netip.AddrPort{}
+	case *net.TCPAddr:
+		return a.AddrPort()
+	}
+	at, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	return at
+}

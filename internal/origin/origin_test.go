@@ -1,0 +1,34 @@
+package origin_test
+
+import (
+	"net"
+	"testing"
+
+	"github.com/sluice-push/sluice/internal/origin"
+)
+
+func of(a net.Addr) string { return origin.Of(origin.AddrPort(a).Addr()).String() }
+
+func TestOf(t *testing.T) {
+	for in, want := range map[string]string{
+		"192.0.2.1:80":                     "192.0.2.1",
+		"[::ffff:192.0.2.1]:80":            "192.0.2.1",
+		"[2001:db8:1:2:3:4:5:6]:80":        "2001:db8:1:2::",
+		"[fe80::1%eth0]:80":                "fe80::",
+		"[2001:db8:1:2:ffff:ffff:0:1]:443": "2001:db8:1:2::",
+	} {
+		addr, err := net.ResolveTCPAddr("tcp", in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := of(addr); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+	if got := of(&net.UnixAddr{Name: "x"}); got != "invalid IP" {
+		t.Errorf("a Unix address gave %s", got)
+	}
+	if got := of(nil); got != "invalid IP" {
+		t.Errorf("no address gave %s", got)
+	}
+}
