@@ -6,34 +6,34 @@ func (s *Session) restsLocked() bool {
 	return s.pen == penFree && s.q == nil && s.phase.Load() == phaseOpen && (s.gathered == nil || len(s.gathered.Scratch) == 0) && s.isBare()
 }
 
-// offerAloneLocked is offerLocked for one frame, on a session at rest. When that went smoothly it has put the pen down again.
-func (s *Session) offerAloneLocked(p []byte) (n int, smooth bool) {
-	s.pen = penWriting
-	s.mu.Unlock()
-	n, err := s.offerOne(p)
+// smoothLocked accounts for n bytes, which may be all of a frame, that were written to a session at rest, or could not be. When that went
+// smoothly it puts the pen down, and nothing is left to be done.
+func (s *Session) smoothLocked(isAll bool, n int, failed error) bool {
 	s.srv.shard(s).bytesOut.Add(uint64(n))
-	s.mu.Lock()
-	if err != nil {
-		s.brokenLocked(err)
+	if failed != nil {
+		s.brokenLocked(failed)
 	}
-	if n < len(p) || s.q != nil || s.phase.Load() != phaseOpen {
-		return n, false
+	if !isAll || s.q != nil || s.phase.Load() != phaseOpen {
+		return false
 	}
 	s.putDownLocked()
-	return n, true
+	return true
 }
 
 // tryAloneLocked is TryWrite of one frame.
 func (s *Session) tryAloneLocked(p []byte) (taken int, err error) {
-	n, smooth := s.offerAloneLocked(p)
-	if smooth {
+	s.pen = penWriting
+	s.mu.Unlock()
+	n, err := s.offerOne(p)
+	s.mu.Lock()
+	if s.smoothLocked(n == len(p), n, err) {
 		return 1, nil
 	}
 	taken = s.takenLocked([][]byte{p}, n, 0)
 	s.refusedLocked(1 - taken)
 	s.settleLocked(n == len(p))
 	if taken == 0 {
-		err = s.errLocked()
+		return 0, s.errLocked()
 	}
-	return taken, err
+	return taken, nil
 }
