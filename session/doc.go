@@ -72,6 +72,8 @@
 // peer is, its session then holds the tail of one frame, and over TLS at most one record of 16 KiB. Set Options.NotSentLowat, or
 // SendBuffer, so that the kernel does not hold megabytes either.
 //
+// [SendAll] sends to many sessions what [Session.SendAs] would send to each, and takes less time.
+//
 // # Engines
 //
 // On Linux, sessions over plain TCP and Unix sockets are run by a few event loops, which call handlers themselves. A handler that has

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -281,6 +282,64 @@ func TestPrepared(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// A broadcast gets to all connections, whatever they have agreed on, in order with what each is sent beside it; of those that are over, or
+// read nothing, it says so.
+func TestBroadcast(t *testing.T) {
+	eachWay(t, func(t *testing.T, start starter) {
+		srv, url := start(echo, &websocket.Options{
+			Compression: &websocket.Compression{Takeover: true, PeerTakeover: true}, Session: session.Options{Policy: session.Refuse},
+		})
+		var all []*websocket.Conn
+		for range 3 {
+			for _, compression := range compressions {
+				c := dial(t, url, &websocket.Options{MaxMessage: 1 << 20, Compression: compression})
+				if err := c.Send(websocket.OpText, text(10)); err != nil {
+					t.Fatal(err)
+				}
+				receive(t, c) // so that the server knows it
+				all = append(all, c)
+			}
+		}
+		fail := func(c *websocket.Conn, err error) { t.Errorf("%v: %v", c.RemoteAddr(), err) }
+		sizes := []int{0, 100, 5000, 20_000}
+		for _, n := range sizes {
+			websocket.Broadcast(websocket.Prepare(websocket.OpBinary, text(n)), srv.Conns(), fail)
+			for c := range srv.Conns() {
+				if err := c.Send(websocket.OpText, text(n+1)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		for _, c := range all {
+			for _, n := range sizes {
+				if m := receive(t, c); m.Op != websocket.OpBinary || !bytes.Equal(m.Data, text(n)) {
+					t.Errorf("got %v of %d bytes, want %d", m.Op, len(m.Data), n)
+				}
+				if m := receive(t, c); m.Op != websocket.OpText || !bytes.Equal(m.Data, text(n+1)) {
+					t.Errorf("got %v of %d bytes, want %d", m.Op, len(m.Data), n+1)
+				}
+			}
+		}
+		here := slices.Collect(srv.Conns())
+		for _, c := range here[:2] {
+			if err := c.Close(websocket.CloseNormal, ""); err != nil {
+				t.Error(err)
+			}
+		}
+		failed := 0
+		websocket.Broadcast(websocket.Prepare(websocket.OpText, text(9)), slices.Values(here), func(c *websocket.Conn, err error) {
+			if !errors.Is(err, session.ErrClosed) || !slices.Contains(here[:2], c) {
+				t.Errorf("%v: %v", c.RemoteAddr(), err)
+			}
+			failed++
+		})
+		if failed != 2 {
+			t.Errorf("%d connections are over", failed)
+		}
+		websocket.Broadcast(websocket.Prepare(websocket.OpText, text(9)), slices.Values(here), nil)
 	})
 }
 

@@ -50,7 +50,7 @@
 // A message for many is made with [Prepare]. Its frame is built once, plain and compressed, whatever number of connections it goes to:
 //
 //	p := websocket.Prepare(websocket.OpText, news)
-//	for c := range srv.Conns() { _ = c.SendPrepared(p) }
+//	websocket.Broadcast(p, srv.Conns(), nil)
 //
 // [Conn.NextWriter] writes a message piece by piece. [Conn.Session] is the session under the connection, with TryWrite for those who
 // keep frames elsewhere, in a log, and want nothing queued.

@@ -184,11 +184,11 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // tell sends to everybody. Its server has Options.Session.Policy: session.Refuse, so that nobody waits for who reads slowly.
 func tell(srv *websocket.Server, text string) {
 	p := websocket.Prepare(websocket.OpText, []byte(text))
-	for c := range srv.Conns() {
-		if errors.Is(c.SendPrepared(p), session.ErrQueueFull) {
+	websocket.Broadcast(p, srv.Conns(), func(c *websocket.Conn, err error) {
+		if errors.Is(err, session.ErrQueueFull) {
 			_ = c.Close(4008, "you read too slowly")
 		}
-	}
+	})
 }
 
 // One frame for everybody. Who does not keep up is sent away, and may come back.

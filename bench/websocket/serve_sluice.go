@@ -20,9 +20,7 @@ func newSluice(engine session.Engine, broadcast bool) *websocket.Server {
 			return
 		}
 		p := websocket.Prepare(m.Op, slices.Clone(m.Data))
-		for to := range srv.Conns() {
-			_ = to.SendPrepared(p)
-		}
+		websocket.Broadcast(p, srv.Conns(), nil)
 	}}
 	// The default time for the first bytes is too short for those who count what thousands of silent connections cost.
 	srv = websocket.NewServer(h, &websocket.Options{Session: session.Options{Engine: engine, FirstTimeout: time.Minute}})

@@ -157,14 +157,14 @@ func (h *chat) tell(room string, e event, but string) {
 	}
 	h.mu.Unlock()
 	p := websocket.Prepare(websocket.OpText, encode(e))
-	for _, c := range to {
-		if errors.Is(c.SendPrepared(p), session.ErrQueueFull) {
+	websocket.Broadcast(p, slices.Values(to), func(c *websocket.Conn, err error) {
+		if errors.Is(err, session.ErrQueueFull) {
 			_ = c.Close(closeSlow, "you read more slowly than the others talk")
 			if m, ok := memberOf(c); ok {
 				h.leave(c, m)
 			}
 		}
-	}
+	})
 }
 
 // encode returns an event as JSON.

@@ -41,8 +41,5 @@ func echo(c *websocket.Conn, m websocket.Message) { _ = c.Send(m.Op, m.Data) }
 
 // toAll sends a message to everybody. The data is the handler's only until it returns, and is kept for those who read slowly.
 func toAll(srv *websocket.Server, m websocket.Message) {
-	p := websocket.Prepare(m.Op, append([]byte(nil), m.Data...))
-	for c := range srv.Conns() {
-		_ = c.SendPrepared(p)
-	}
+	websocket.Broadcast(websocket.Prepare(m.Op, append([]byte(nil), m.Data...)), srv.Conns(), nil)
 }

@@ -72,9 +72,7 @@ func newHub() *websocket.Server {
 	var srv *websocket.Server
 	h := &websocket.Handler{Message: func(_ *websocket.Conn, m websocket.Message) {
 		p := websocket.Prepare(m.Op, bytes.Clone(m.Data)) // the data is borrowed
-		for c := range srv.Conns() {
-			_ = c.SendPrepared(p) // never waits; who does not read is disconnected
-		}
+		websocket.Broadcast(p, srv.Conns(), nil)          // never waits; who does not read is disconnected
 	}}
 	srv = websocket.NewServer(h, &websocket.Options{
 		MaxMessage: 4 << 10,
