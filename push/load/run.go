@@ -245,7 +245,10 @@ func (r *run) finish() error {
 		return err
 	}
 	all := func() bool { return r.drained == len(r.crew.members) }
-	if err := r.pump(time.Now().Add(patience), all); err != nil && !errors.Is(err, errInterrupted) {
+	if err = r.pump(time.Now().Add(patience), all); errors.Is(err, errInterrupted) {
+		err = r.pump(time.Now().Add(hurry), all) // what is on its way is not lost
+	}
+	if err != nil {
 		return err
 	}
 	if err := r.crew.tell(&order{Do: doEnough}); err != nil {
