@@ -60,9 +60,11 @@ var layers = map[string]layer{
 	"push/pace":     {ours: []string{"push"}},
 	"push/alarm":    {ours: []string{"timingwheel"}},
 	"push/hub":      {ours: []string{"push", "push/channel", "push/broker", "push/pace", "push/alarm", "timingwheel"}},
-	"push/gateway":  {ours: []string{"push", "push/channel", "push/hub", "push/pace", "push/protocol", "session", "websocket/wire"}},
-	"push/api":      {ours: []string{"push", "push/channel", "push/hub", "push/pace", "push/protocol"}},
-	"push/config":   {ours: []string{"push"}, foreign: []string{"github.com/goccy/go-yaml"}},
+	"push/gateway": {
+		ours: []string{"push", "push/channel", "push/hub", "push/pace", "push/protocol", "session", "timingwheel", "websocket/wire"},
+	},
+	"push/api":    {ours: []string{"push", "push/channel", "push/hub", "push/pace", "push/protocol"}},
+	"push/config": {ours: []string{"push"}, foreign: []string{"github.com/goccy/go-yaml"}},
 	"push/load": {
 		ours:    []string{"push", "push/protocol", "push/pushtest/network", "session", "transport", "websocket", "websocket/wire"},
 		foreign: []string{"github.com/HdrHistogram/hdrhistogram-go"},

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/protocol"
 	"github.com/sluice-push/sluice/session"
+	"github.com/sluice-push/sluice/timingwheel"
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
@@ -28,9 +29,12 @@ type client struct {
 	ended atomic.Bool                 // somebody has said goodbye to it
 	heard atomic.Int64                // when something last came from it
 
+	connected int64 // when it did; set before hub is
+
+	entry timingwheel.Node[*client] // the agenda's
 	// owned by the heartbeat
 	asked int64 // when it was pinged, 0 when no answer is awaited
-	next  int64 // when it is pinged again
+	next  int64 // when it is pinged again, 0 before the first time
 }
 
 func (g *Gateway) serveWebSocket(w http.ResponseWriter, r *http.Request) {
@@ -52,6 +56,12 @@ func (g *Gateway) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 	if _, err := g.server.ServeConn(up.Conn, &session.Attach{Codec: &c.codec, Initial: up.Unread, Value: c}); err != nil {
 		g.leave(addr)
 	}
+}
+
+// opened is called when the connection is a session.
+func (c *client) opened(s *session.Session) {
+	c.session.Store(s)
+	c.gateway.agenda.enter(c, c.since+c.gateway.options.ConnectTimeout.Milliseconds()+1)
 }
 
 // info is who the client is, once it has connected.
@@ -87,6 +97,7 @@ func (c *client) closed(info *session.CloseInfo) {
 	if h := c.hub.Load(); h != nil {
 		h.Close()
 	}
+	c.gateway.agenda.leave(c)
 	c.gateway.leave(c.addr)
 }
 

@@ -105,7 +105,11 @@ func (c *client) connect(ctx context.Context, cmd *protocol.Command) error {
 		return push.DisconnectShutdown
 	}
 	c.request = nil
+	c.connected = g.clock()
 	c.hub.Store(h)
+	if interval := g.options.PingInterval.Milliseconds(); interval > 0 {
+		g.agenda.move(c, c.connected+interval)
+	}
 	told := g.connected(info, true)
 	told.Data = wish.connected(h.Bandwidth())
 	return c.reply(&protocol.Reply{ID: cmd.ID, Kind: protocol.KindConnect, Connect: told})

@@ -137,6 +137,8 @@ type Gateway struct {
 	running  sync.WaitGroup // the heartbeat
 	buffers  sync.Pool      // *[]byte, in which replies are encoded
 	counts   *counters
+	agenda   *agenda // of the heartbeat
+	waiting  lookup  // what waits to be written
 
 	mu        sync.Mutex // guards what follows
 	closing   bool
@@ -148,12 +150,12 @@ type Gateway struct {
 // New returns a gateway for the hub. The caller serves its Handler and calls Shutdown in the end, before it closes the hub.
 func New(h *hub.Hub, o *Options) *Gateway {
 	g := &Gateway{
-		hub: h, options: o.withDefaults(), began: time.Now(), counts: newCounters(),
+		hub: h, options: o.withDefaults(), began: time.Now(), counts: newCounters(), agenda: newAgenda(),
 		addresses: map[netip.Addr]int{}, streams: map[*stream]struct{}{},
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.server = session.NewServer(nil, &session.Handler{
-		Open:     func(s *session.Session) error { s.Value().(*client).session.Store(s); return nil },
+		Open:     func(s *session.Session) error { s.Value().(*client).opened(s); return nil },
 		Message:  func(s *session.Session, frame []byte) { s.Value().(*client).message(frame) },
 		Writable: func(s *session.Session) { s.Value().(*client).writable() },
 		Drain:    func(s *session.Session) { s.Value().(*client).drain(s) },

@@ -2,8 +2,12 @@ package gateway
 
 import (
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-push/sluice/internal/count"
 	"github.com/sluice-push/sluice/push"
@@ -35,7 +39,7 @@ type Stats struct {
 	Commands   map[protocol.Kind]uint64 // by kind; pongs are of kind none
 	Errors     map[uint32]uint64        // errors that commands were answered with, by push.Error code; all others are count.Other
 	Panics     uint64                   // in our handling of what clients sent
-	QueueBytes int64                    // what waits to be written to clients, when the heartbeat last looked: once a second
+	QueueBytes int64                    // what waits to be written to clients, a second ago at most
 }
 
 // TransportStats are the counts of one transport.
@@ -66,7 +70,6 @@ type counters struct {
 
 	commands [protocol.KindPush + 1]atomic.Uint64
 	errors   *count.Codes
-	queued   atomic.Int64
 
 	streamsOpened, streamBytes atomic.Uint64
 	disconnected               [transports]*count.Codes
@@ -81,7 +84,7 @@ func newCounters() *counters {
 	return c
 }
 
-// Stats returns the counters. They are not read at one instant. It visits no clients, so that it may be called as often as one likes.
+// Stats returns the counters. They are not read at one instant. It visits clients at most once a second, so that it may be called as often as one likes.
 func (g *Gateway) Stats() Stats {
 	c := g.counts
 	s := Stats{
@@ -92,7 +95,7 @@ func (g *Gateway) Stats() Stats {
 		},
 		Commands:   map[protocol.Kind]uint64{},
 		Errors:     c.errors.Read(),
-		QueueBytes: c.queued.Load(),
+		QueueBytes: g.queuedBytes(),
 	}
 	for kind := range c.commands {
 		s.Commands[protocol.Kind(kind)] = c.commands[kind].Load() //nolint:gosec // few
@@ -160,4 +163,33 @@ func (s *stream) queuedBytes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.buf) + s.writing
+}
+
+// lookup is what was found out by visiting all clients.
+type lookup struct {
+	mu    sync.Mutex
+	at    int64 // when that was, by the gateway's clock; 0 is never
+	bytes int64
+}
+
+// queuedBytes returns what waits to be written to clients. They are visited if the last time was more than a second ago.
+func (g *Gateway) queuedBytes() int64 {
+	l, now := &g.waiting, g.clock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.at > 0 && now-l.at < time.Second.Milliseconds() {
+		return l.bytes
+	}
+	n := 0
+	for s := range g.server.Sessions() {
+		n += s.Queued()
+	}
+	g.mu.Lock()
+	streams := slices.Collect(maps.Keys(g.streams))
+	g.mu.Unlock()
+	for _, s := range streams {
+		n += s.queuedBytes()
+	}
+	l.at, l.bytes = now, int64(n)
+	return l.bytes
 }
