@@ -66,6 +66,10 @@ func TestPublishRefused(t *testing.T) {
 			`{"error":{"code":107,"message":"key has 256 bytes, at most 255 are allowed"}}`,
 		},
 		{
+			"a removal with data", `{"channel":"table:a","key":"k","removed":true,"data":1}`,
+			`{"error":{"code":107,"message":"data is not sent when a row is removed: leave out data or removed, or use tags"}}`,
+		},
+		{
 			"a removal from a stream", `{"channel":"a","removed":true}`,
 			`{"error":{"code":107,"message":"channels of namespace \"\" are streams: nothing can be removed from them"}}`,
 		},

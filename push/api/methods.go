@@ -58,11 +58,14 @@ func (a *Handler) allowed(name string, action Action) error {
 // publication makes the publication that a request asks for.
 func (a *Handler) publication(r *publishRequest) (push.Publication, error) {
 	p := push.Publication{Key: r.Key, Tags: r.Tags}
-	if r.Removed {
+	hasData := len(r.Data) > 0 && string(r.Data) != "null"
+	switch {
+	case r.Removed && hasData:
+		return p, push.ErrBadRequest.WithMessage("data is not sent when a row is removed: leave out data or removed, or use tags")
+	case r.Removed:
 		p.Op = push.Remove
 		return p, nil
-	}
-	if len(r.Data) == 0 {
+	case len(r.Data) == 0:
 		return p, push.ErrBadRequest.WithMessage("data is missing")
 	}
 	if a.options.MaxData > 0 && len(r.Data) > a.options.MaxData {
