@@ -30,16 +30,16 @@ const paceMethod = "sluice.pace"
 
 // parseWish reads what a client asks for in a member of a command. Data that says nothing about it is the application's.
 func parseWish(member string, data []byte) (wish, error) {
-	var in struct {
-		Sluice *json.RawMessage `json:"sluice"`
-	}
-	if len(data) > 0 && data[0] == '{' {
-		_ = json.Unmarshal(data, &in) // the decoder of commands has seen that it is JSON
-	}
-	if in.Sluice == nil {
+	if len(data) == 0 || data[0] != '{' {
 		return wish{}, nil
 	}
-	return decodeWish(member+".sluice", *in.Sluice)
+	var in map[string]json.RawMessage // not a struct, whose names match in any case
+	_ = json.Unmarshal(data, &in)     // the decoder of commands has seen that it is JSON
+	mine, ok := in["sluice"]
+	if !ok {
+		return wish{}, nil
+	}
+	return decodeWish(member+".sluice", mine)
 }
 
 func decodeWish(member string, data []byte) (w wish, err error) {
@@ -111,14 +111,19 @@ func (c *client) rpc(id uint32, r *protocol.RPCRequest) error {
 	if r.Method != paceMethod {
 		return push.ErrNotAvailable
 	}
-	w, err := decodeWish("rpc.data", r.Data)
-	if err != nil {
-		return err
+	w := wish{}
+	if len(r.Data) > 0 {
+		var err error
+		if w, err = decodeWish("rpc.data", r.Data); err != nil {
+			return err
+		}
 	}
 	h, out := c.hub.Load(), wish{Channel: w.Channel}
 	switch {
 	case w.Interval == nil && w.Bandwidth == nil:
 		return push.ErrBadRequest.WithMessage("rpc.data says neither interval (milliseconds) nor bandwidth (bytes a second)")
+	case w.Lost:
+		return push.ErrBadRequest.WithMessage("rpc.data.lost is for when a client subscribes")
 	case w.Interval != nil && w.Channel == "":
 		return push.ErrBadRequest.WithMessage("rpc.data.channel is missing: an interval is of a subscription")
 	}

@@ -11,6 +11,75 @@ import (
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
+// wishFor asks for a subscription to a channel with data.
+const wishFor = `{"id":2,"subscribe":{"channel":"%s","data":%s}}`
+
+// wishesOfSubscriptions are what a client may ask for when it subscribes.
+var wishesOfSubscriptions = script{
+	{
+		"interval", fmt.Sprintf(wishFor, "a", `{"sluice":{"interval":200}}`),
+		`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true,"data":{"sluice":{"interval":200}}}}`,
+	},
+	{
+		"as often as may be", fmt.Sprintf(wishFor, "b", `{"sluice":{"interval":0}}`),
+		`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true,"data":{"sluice":{"interval":0}}}}`,
+	},
+	{
+		"told of losses", fmt.Sprintf(wishFor, "l", `{"sluice":{"lost":true}}`),
+		`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true,"data":{"sluice":{"lost":true}}}}`,
+	},
+	{
+		"told, but not often", fmt.Sprintf(wishFor, "m", `{"sluice":{"lost":true,"interval":100}}`),
+		`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true,"data":{"sluice":{"interval":100,"lost":true}}}}`,
+	},
+	{
+		"data of the application", fmt.Sprintf(wishFor, "c", `{"interval":5}`),
+		`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true}}`,
+	},
+	{
+		"another's", fmt.Sprintf(wishFor, "f", `{"Sluice":5}`),
+		`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true}}`,
+	},
+	{
+		"too long", fmt.Sprintf(wishFor, "d", `{"sluice":{"interval":86400001}}`),
+		`{"id":2,"error":{"code":107,"message":"subscribe.data.sluice.interval is 86400001 milliseconds, it has to be from 0 to 86400000"}}`,
+	},
+	{
+		"less than none", fmt.Sprintf(wishFor, "d", `{"sluice":{"interval":-1}}`),
+		`{"id":2,"error":{"code":107,"message":"subscribe.data.sluice.interval is -1 milliseconds, it has to be from 0 to 86400000"}}`,
+	},
+}
+
+// wishesLater are what it may ask for afterwards.
+var wishesLater = script{
+	{"later", `{"id":3,"rpc":{"method":"sluice.pace","data":{"channel":"a","interval":50}}}`, `{"id":3,"rpc":{"data":{"channel":"a","interval":50}}}`},
+	{"more than may be", `{"id":4,"rpc":{"method":"sluice.pace","data":{"bandwidth":9999999}}}`, `{"id":4,"rpc":{"data":{"bandwidth":1048576}}}`},
+	{
+		"not subscribed", `{"id":5,"rpc":{"method":"sluice.pace","data":{"channel":"x","interval":50}}}`,
+		`{"id":5,"error":{"code":107,"message":"not subscribed to \"x\""}}`,
+	},
+	{
+		"nothing", `{"id":6,"rpc":{"method":"sluice.pace","data":{}}}`,
+		`{"id":6,"error":{"code":107,"message":"rpc.data says neither interval (milliseconds) nor bandwidth (bytes a second)"}}`,
+	},
+	{
+		"no data", `{"id":6,"rpc":{"method":"sluice.pace"}}`,
+		`{"id":6,"error":{"code":107,"message":"rpc.data says neither interval (milliseconds) nor bandwidth (bytes a second)"}}`,
+	},
+	{
+		"too late", `{"id":7,"rpc":{"method":"sluice.pace","data":{"channel":"a","interval":1,"lost":true}}}`,
+		`{"id":7,"error":{"code":107,"message":"rpc.data.lost is for when a client subscribes"}}`,
+	},
+	{
+		"no channel", `{"id":7,"rpc":{"method":"sluice.pace","data":{"interval":1}}}`,
+		`{"id":7,"error":{"code":107,"message":"rpc.data.channel is missing: an interval is of a subscription"}}`,
+	},
+	{
+		"less than nothing", `{"id":8,"rpc":{"method":"sluice.pace","data":{"bandwidth":-1}}}`,
+		`{"id":8,"error":{"code":107,"message":"rpc.data.bandwidth is -1, it has to be 0 or more bytes a second"}}`,
+	},
+}
+
 // TestWishes: how a client asks to be served, and what it is answered.
 func TestWishes(t *testing.T) {
 	p := newPlaceWith(t, nil, &hub.Options{Bandwidth: 1 << 20})
@@ -19,57 +88,11 @@ func TestWishes(t *testing.T) {
 	if got, want := dataOf(c.receive()), `{"sluice":{"bandwidth":50000}}`; got != want {
 		t.Errorf("connect is answered with %s, not %s", got, want)
 	}
-	sub := `{"id":2,"subscribe":{"channel":"%s","data":%s}}`
-	script{
-		{
-			"interval", fmt.Sprintf(sub, "a", `{"sluice":{"interval":200}}`),
-			`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true,"data":{"sluice":{"interval":200}}}}`,
-		},
-		{
-			"as often as may be", fmt.Sprintf(sub, "b", `{"sluice":{"interval":0}}`),
-			`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true,"data":{"sluice":{"interval":0}}}}`,
-		},
-		{
-			"told of losses", fmt.Sprintf(sub, "l", `{"sluice":{"lost":true}}`),
-			`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true,"data":{"sluice":{"lost":true}}}}`,
-		},
-		{
-			"told, but not often", fmt.Sprintf(sub, "m", `{"sluice":{"lost":true,"interval":100}}`),
-			`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true,"data":{"sluice":{"interval":100,"lost":true}}}}`,
-		},
-		{
-			"data of the application", fmt.Sprintf(sub, "c", `{"interval":5}`),
-			`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true}}`,
-		},
-		{
-			"too long", fmt.Sprintf(sub, "d", `{"sluice":{"interval":86400001}}`),
-			`{"id":2,"error":{"code":107,"message":"subscribe.data.sluice.interval is 86400001 milliseconds, it has to be from 0 to 86400000"}}`,
-		},
-		{
-			"less than none", fmt.Sprintf(sub, "d", `{"sluice":{"interval":-1}}`),
-			`{"id":2,"error":{"code":107,"message":"subscribe.data.sluice.interval is -1 milliseconds, it has to be from 0 to 86400000"}}`,
-		},
-		{"later", `{"id":3,"rpc":{"method":"sluice.pace","data":{"channel":"a","interval":50}}}`, `{"id":3,"rpc":{"data":{"channel":"a","interval":50}}}`},
-		{"more than may be", `{"id":4,"rpc":{"method":"sluice.pace","data":{"bandwidth":9999999}}}`, `{"id":4,"rpc":{"data":{"bandwidth":1048576}}}`},
-		{
-			"not subscribed", `{"id":5,"rpc":{"method":"sluice.pace","data":{"channel":"x","interval":50}}}`,
-			`{"id":5,"error":{"code":107,"message":"not subscribed to \"x\""}}`,
-		},
-		{
-			"nothing", `{"id":6,"rpc":{"method":"sluice.pace","data":{}}}`,
-			`{"id":6,"error":{"code":107,"message":"rpc.data says neither interval (milliseconds) nor bandwidth (bytes a second)"}}`,
-		},
-		{
-			"no channel", `{"id":7,"rpc":{"method":"sluice.pace","data":{"interval":1}}}`,
-			`{"id":7,"error":{"code":107,"message":"rpc.data.channel is missing: an interval is of a subscription"}}`,
-		},
-		{
-			"less than nothing", `{"id":8,"rpc":{"method":"sluice.pace","data":{"bandwidth":-1}}}`,
-			`{"id":8,"error":{"code":107,"message":"rpc.data.bandwidth is -1, it has to be 0 or more bytes a second"}}`,
-		},
-	}.run(t, c, "EPOCH", p.epoch("a"))
+	epoch := p.epoch("a")
+	wishesOfSubscriptions.run(t, c, "EPOCH", epoch)
+	wishesLater.run(t, c, "EPOCH", epoch)
 	for _, broken := range []string{`{"sluice":{"interval":"x"}}`, `{"sluice":{"lost":1}}`, `{"sluice":5}`} {
-		c.send(fmt.Sprintf(sub, "e", broken))
+		c.send(fmt.Sprintf(wishFor, "e", broken))
 		if code, _ := errorOf(c.receive()); code != 107 {
 			t.Errorf("%s is answered with code %d", broken, code)
 		}
