@@ -13,7 +13,7 @@ import (
 // its pen taken and queues it, and who puts the pen down sees to the queue.
 
 const (
-	volleySize  = 32       // pens that are held at a time, for some hundred microseconds
+	volleySize  = 64       // pens that are held at a time, for some hundred microseconds
 	volleyFrame = 16 << 10 // bytes in a frame at most: the system calls are not preempted
 	volleyAhead = 4        // for how many sessions ahead memory is asked for
 )
