@@ -42,12 +42,19 @@ func BenchmarkPing(b *testing.B) {
 	}
 }
 
+// BenchmarkUnmask compares the registers of the processor, where they are used, with words.
 func BenchmarkUnmask(b *testing.B) {
-	buf := make([]byte, 64<<10)
-	b.SetBytes(int64(len(buf)))
-	b.ReportAllocs()
-	for b.Loop() {
-		wire.Unmask(buf, 0x12345678)
+	for _, n := range []int{125, 1 << 10, 64 << 10} {
+		for name, unmask := range map[string]func([]byte, uint32){"blocks": wire.Unmask, "words": wire.UnmaskWords} {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				buf := make([]byte, n)
+				b.SetBytes(int64(n))
+				b.ReportAllocs()
+				for b.Loop() {
+					unmask(buf, 0x12345678)
+				}
+			})
+		}
 	}
 }
 

@@ -4,8 +4,9 @@ import "strings"
 
 // Doors for the tests of this package.
 var (
-	Unmask = unmask
-	KeyAt  = keyAt
+	Unmask      = unmask
+	UnmaskWords = unmaskWords
+	KeyAt       = keyAt
 )
 
 // TextCheck is the checker of text that arrives in pieces.

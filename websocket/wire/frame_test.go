@@ -90,13 +90,13 @@ func TestAppendEncode(t *testing.T) {
 	}
 }
 
-// TestUnmask compares with the definition in RFC 6455 §5.3, at all small lengths and alignments.
+// TestUnmask compares with the definition in RFC 6455 §5.3, at all small lengths and alignments. Nothing beside is touched.
 func TestUnmask(t *testing.T) {
 	key := [4]byte{0x11, 0x22, 0x84, 0xf8}
 	k := binary.LittleEndian.Uint32(key[:])
-	room := make([]byte, 300)
 	for n := range 200 {
 		for offset := range 8 {
+			room := make([]byte, 300)
 			whole := room[offset : offset+n]
 			for i := range whole {
 				whole[i] = byte(i * 7)
@@ -107,6 +107,9 @@ func TestUnmask(t *testing.T) {
 				if want := byte(i*7) ^ key[i%4]; whole[i] != want {
 					t.Fatalf("%d bytes at %d: byte %d is %#x, want %#x", n, offset, i, whole[i], want)
 				}
+			}
+			if beside := append(room[:offset:offset], room[offset+n:]...); len(bytes.Trim(beside, "\x00")) > 0 {
+				t.Fatalf("%d bytes at %d: something beside is not as it was", n, offset)
 			}
 			cut := min(n, offset*3+1)
 			wire.Unmask(pieces[:cut], k)
