@@ -89,7 +89,8 @@ func (c *Codec) Decode(in []byte) (msg []byte, n int, err error) {
 		}
 		w.giveBack()
 	}
-	h, complete, bad := c.parseHeader(in)
+	var h header
+	complete, bad := c.parseHeader(in, &h)
 	if bad != nil {
 		return nil, 0, c.fail(bad)
 	}
@@ -97,10 +98,10 @@ func (c *Codec) Decode(in []byte) (msg []byte, n int, err error) {
 		return nil, 0, nil
 	}
 	if c.e.o.Pieces && !h.op.control() {
-		return c.begin(h, in)
+		return c.begin(&h, in)
 	}
 	end := h.size + h.length
-	isText := c.checksText(h)
+	isText := c.checksText(&h)
 	if len(in) < end {
 		if !isText {
 			return nil, len(in) - end, nil
@@ -113,12 +114,12 @@ func (c *Codec) Decode(in []byte) (msg []byte, n int, err error) {
 	payload := in[h.size:end:end]
 	unmask(payload, h.key)
 	if h.op.control() {
-		return c.control(h, in[:end])
+		return c.control(&h, in[:end])
 	}
 	if isText && !c.checkText(payload, h.fin) {
 		return nil, 0, c.fail(errNotUTF8())
 	}
-	msg, bad = c.data(h, payload)
+	msg, bad = c.data(&h, payload)
 	if bad != nil {
 		return nil, 0, c.fail(bad)
 	}
@@ -192,7 +193,7 @@ func (c *Codec) Pings() uint32 { return c.pings.Load() }
 func (c *Codec) Pongs() uint32 { return c.pongs.Load() }
 
 // data takes the payload of a complete data frame and returns the message if it is the last one.
-func (c *Codec) data(h header, payload []byte) (msg []byte, bad *CloseError) {
+func (c *Codec) data(h *header, payload []byte) (msg []byte, bad *CloseError) {
 	w := c.work
 	if h.fin && (w == nil || w.kind == OpContinuation) { // the usual case: one frame
 		c.last = h.op
@@ -225,7 +226,7 @@ func (c *Codec) data(h header, payload []byte) (msg []byte, bad *CloseError) {
 }
 
 // control handles a complete control frame, whose payload is unmasked.
-func (c *Codec) control(h header, frame []byte) (msg []byte, n int, err error) {
+func (c *Codec) control(h *header, frame []byte) (msg []byte, n int, err error) {
 	payload := frame[h.size:]
 	switch h.op {
 	case OpPing:

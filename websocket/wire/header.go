@@ -15,69 +15,69 @@ type header struct {
 	key      uint32 // for unmask; 0 where frames are not masked
 }
 
-// parseHeader reads the header at the front of in and checks everything that can be known from it, each rule as soon as the bytes
-// for it are there: the verdict is the same however the bytes arrive. It changes nothing, since it is repeated until the frame is
-// complete.
-func (c *Codec) parseHeader(in []byte) (h header, complete bool, bad *CloseError) {
+// parseHeader reads the header at the front of in into h, which is empty, and checks everything that can be known from it, each rule as
+// soon as the bytes for it are there: the verdict is the same however the bytes arrive. It changes nothing else, since it is repeated until
+// the frame is complete. To return h as a whole, whose fields were written one by one, took a third of Decode's time.
+func (c *Codec) parseHeader(in []byte, h *header) (complete bool, bad *CloseError) {
 	if len(in) == 0 {
-		return h, false, nil
+		return false, nil
 	}
 	w := c.inHand()
 	h.op, h.fin = Opcode(in[0]&opcodeBits), in[0]&finBit != 0
 	h.deflated = in[0]&rsv1Bit != 0
 	if bad = c.checkFirst(w, in[0]&rsvBits, h.op, h.fin); bad != nil || len(in) < 2 {
-		return h, false, bad
+		return false, bad
 	}
 	if h.op == OpContinuation {
 		h.deflated = w.deflated
 	}
 	if masked := in[1]&maskBit != 0; masked == c.client { // §5.1
 		if masked {
-			return h, false, violation("frame is masked")
+			return false, violation("frame is masked")
 		}
-		return h, false, violation("frame is not masked")
+		return false, violation("frame is not masked")
 	}
 	length := uint64(in[1] & lengthBits)
 	if h.op.control() && length > maxControl {
-		return h, false, violation("control frame of more than 125 bytes") // §5.5
+		return false, violation("control frame of more than 125 bytes") // §5.5
 	}
 	h.size = 2
 	switch length {
 	case length16:
 		h.size += 2
 		if len(in) < h.size {
-			return h, false, nil
+			return false, nil
 		}
 		if length = uint64(binary.BigEndian.Uint16(in[2:])); length < length16 {
-			return h, false, violation("length is not in its shortest form") // §5.2
+			return false, violation("length is not in its shortest form") // §5.2
 		}
 	case length64:
 		h.size += 8
 		if len(in) < h.size {
-			return h, false, nil
+			return false, nil
 		}
 		length = binary.BigEndian.Uint64(in[2:])
 		if length > math.MaxInt64 {
-			return h, false, violation("length with the top bit set") // §5.2
+			return false, violation("length with the top bit set") // §5.2
 		}
 		if length <= math.MaxUint16 {
-			return h, false, violation("length is not in its shortest form") // §5.2
+			return false, violation("length is not in its shortest form") // §5.2
 		}
 	}
 	// A control frame's 125 bytes need no limit. The difference is not negative: the message got this far within the limit.
 	if !h.op.control() && length > uint64(c.e.wireLimit(h.deflated)-w.total) {
-		return h, false, errTooBig()
+		return false, errTooBig()
 	}
 	h.length = int(length)
 	if c.client {
-		return h, true, nil
+		return true, nil
 	}
 	if len(in) < h.size+maskLen {
-		return h, false, nil
+		return false, nil
 	}
 	h.key = binary.LittleEndian.Uint32(in[h.size:])
 	h.size += maskLen
-	return h, true, nil
+	return true, nil
 }
 
 // checkFirst checks what the first byte of a frame says.
@@ -106,7 +106,7 @@ func (c *Codec) checkFirst(w *work, rsv byte, op Opcode, fin bool) *CloseError {
 }
 
 // checksText reports whether the payload of the frame is looked at before its message is complete.
-func (c *Codec) checksText(h header) bool {
+func (c *Codec) checksText(h *header) bool {
 	kind := h.op
 	if kind == OpContinuation {
 		kind = c.inHand().kind

@@ -16,7 +16,7 @@ const (
 )
 
 // begin returns the first piece of a data frame.
-func (c *Codec) begin(h header, in []byte) (piece []byte, n int, err error) {
+func (c *Codec) begin(h *header, in []byte) (piece []byte, n int, err error) {
 	w := c.under()
 	if w.kind == OpContinuation {
 		w.kind, w.deflated, w.total, w.fragments = h.op, h.deflated, 0, 0
