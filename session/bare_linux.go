@@ -272,7 +272,7 @@ func (s *Session) giveAwayLocked(t turn) {
 	if outside {
 		s.srv.hire(s)
 	} else {
-		s.srv.loops.crew.give(away{s, t})
+		s.srv.loops.crew.Give(away{s, t})
 	}
 }
 

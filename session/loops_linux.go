@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/sluice-push/sluice/internal/crew"
 	"github.com/sluice-push/sluice/internal/slowness"
 	"github.com/sluice-push/sluice/transport"
 )
@@ -29,7 +30,7 @@ type loops struct {
 
 	slow slowness.All // when all sessions are slow
 
-	crew    crew // for turns that are away
+	crew    *crew.Crew[away] // made with all: takes turns of sessions whose handlers block, and is dismissed by the watch
 	secrets secrets
 
 	zeroMu   sync.Mutex
@@ -38,6 +39,12 @@ type loops struct {
 
 	addresses    sync.Map // local addresses: netip.AddrPort to net.Addr
 	addressCount atomic.Int32
+}
+
+// away is a turn that is not the driver's.
+type away struct {
+	s *Session
+	t turn
 }
 
 // seat gives s a place in a loop and the connection's descriptor. False means that it must be run by a goroutine, with conn.
@@ -92,6 +99,7 @@ func (ls *loops) get(srv *Server) []*loop {
 	if ls.stopped {
 		return nil
 	}
+	ls.crew = crew.New(func(a away) { a.s.turnAway(a.t) }, srv.watch.ensure)
 	var all []*loop
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
 		l, err := newLoop(srv)
@@ -118,7 +126,7 @@ func (ls *loops) stop() {
 	ls.making.Lock()
 	defer ls.making.Unlock()
 	ls.stopped = true
-	ls.crew.dismiss(true)
+	ls.dismiss(true)
 	for _, l := range ls.list() {
 		l.stop()
 	}
@@ -129,11 +137,19 @@ func (ls *loops) wait() {
 	for _, l := range ls.list() {
 		l.ended.Wait()
 	}
-	ls.crew.ended.Wait()
+	if ls.all.Load() != nil {
+		ls.crew.Wait()
+	}
 }
 
 // quiet is called when nothing has happened for a while.
-func (ls *loops) quiet() { ls.crew.dismiss(false) }
+func (ls *loops) quiet() { ls.dismiss(false) }
+
+func (ls *loops) dismiss(forGood bool) {
+	if ls.all.Load() != nil {
+		ls.crew.Dismiss(forGood)
+	}
+}
 
 // look is called by the watch: it takes over loops whose handlers take their time. It reports whether there was something to see.
 func (ls *loops) look() (seen bool) {
@@ -243,7 +259,7 @@ func (s *Session) turnAway(t turn) {
 	if s.leaves() && !s.seat.deaf && s.phase.Load() != phaseClosed {
 		s.errand.inside = false
 		s.mu.Unlock()
-		s.srv.loops.crew.give(away{s, turn{rest: true, open: t.open}})
+		s.srv.loops.crew.Give(away{s, turn{rest: true, open: t.open}})
 		return
 	}
 	s.seat.pace.Judge(&s.srv.loops.slow, s.pull != nil, began, now)

@@ -126,7 +126,7 @@ func (b *bareTLS) start() {
 	}
 	s.seat.away = true
 	s.mu.Unlock()
-	s.srv.loops.crew.give(away{s, turn{greet: true, open: true}})
+	s.srv.loops.crew.Give(away{s, turn{greet: true, open: true}})
 }
 
 func (b *bareTLS) reject() {

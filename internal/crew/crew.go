@@ -1,0 +1,79 @@
+// Package crew runs pieces of work that may block on goroutines that are kept while there is more to do: a stack that has grown is worth
+// more than a new one.
+package crew
+
+import "sync"
+
+// Crew has each piece of work done at once, by a goroutine that has ended another, or by a new one. There are as many as there are pieces
+// at a time, until they are dismissed. The methods may be called concurrently; a Crew must not be copied.
+type Crew[T any] struct {
+	do   func(T)
+	rest func()
+
+	mu     sync.Mutex
+	idle   []chan T // of those that wait; the last to come is the first to go
+	closed bool
+
+	running sync.WaitGroup
+}
+
+// New returns a crew without goroutines. do does a piece of work. rest is called when a goroutine has come to rest, so that somebody sees to
+// it that it is dismissed when nothing happens any more; it must not wait, nor call the crew.
+func New[T any](do func(T), rest func()) *Crew[T] {
+	return &Crew[T]{do: do, rest: rest}
+}
+
+// Give has a piece of work done. It does not wait. After Dismiss for good somebody still does it.
+func (c *Crew[T]) Give(piece T) {
+	c.mu.Lock()
+	if n := len(c.idle); n > 0 {
+		next := c.idle[n-1]
+		c.idle = c.idle[:n-1]
+		c.mu.Unlock()
+		next <- piece
+		return
+	}
+	c.mu.Unlock()
+	c.running.Add(1)
+	go c.run(piece)
+}
+
+func (c *Crew[T]) run(piece T) {
+	defer c.running.Done()
+	var next chan T
+	for more := true; more; piece, more = <-next {
+		c.do(piece)
+		if next == nil {
+			next = make(chan T, 1)
+		}
+		if !c.wait(next) {
+			return
+		}
+	}
+}
+
+// wait puts next among those that wait, unless nobody is needed any more.
+func (c *Crew[T]) wait(next chan T) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.idle = append(c.idle, next)
+	c.rest()
+	return true
+}
+
+// Dismiss ends the goroutines that wait; for good, if nobody will be needed any more: then the others end with their work too.
+func (c *Crew[T]) Dismiss(forGood bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = c.closed || forGood
+	for _, next := range c.idle {
+		close(next)
+	}
+	c.idle = nil
+}
+
+// Wait waits until all have ended, which they do after Dismiss for good.
+func (c *Crew[T]) Wait() { c.running.Wait() }
