@@ -26,7 +26,12 @@ func (s *Session) tryAloneLocked(p []byte) (taken int, err error) {
 	s.mu.Unlock()
 	n, err := s.offerOne(p)
 	s.mu.Lock()
-	if s.smoothLocked(n == len(p), n, err) {
+	return s.triedLocked(p, n, err)
+}
+
+// triedLocked ends a TryWrite of one frame, of which n bytes were written by who took the pen.
+func (s *Session) triedLocked(p []byte, n int, failed error) (taken int, err error) {
+	if s.smoothLocked(n == len(p), n, failed) {
 		return 1, nil
 	}
 	taken = s.takenLocked([][]byte{p}, n, 0)

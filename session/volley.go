@@ -1,6 +1,8 @@
 package session
 
 import (
+	"slices"
+
 	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/prefetch"
 )
@@ -31,11 +33,68 @@ type Letter struct {
 // The sessions may be of several servers. Under the Wait policy SendAll waits for each of them in turn. Any number of goroutines may call it.
 func SendAll(letters []Letter) {
 	var v volley
-	for len(letters) > 0 {
-		n := min(len(letters), volleySize)
-		v.send(letters[:n])
-		letters = letters[n:]
+	for some := range slices.Chunk(letters, volleySize) {
+		v.send(some)
 	}
+}
+
+// Offer is one frame of [TryWriteAll] for one session.
+type Offer struct {
+	Session *Session
+	Frame   []byte // as each of [Session.TryWrite]: it must never be changed
+	Taken   bool   // set: whether TryWrite would have returned 1
+
+	inHand bool // the session's pen
+	n      int
+	err    error
+}
+
+// TryWriteAll is [Session.TryWrite] of one frame to each of many sessions, in less time than a call for each takes where these are on event
+// loops and have nothing else to write. As there, Writable is called later of those that did not take their frames and are not over. A
+// session that occurs several times is offered its frames in order. Any number of goroutines may call it.
+func TryWriteAll(offers []Offer) {
+	for some := range slices.Chunk(offers, volleySize) {
+		tryVolley(some)
+	}
+}
+
+// tryVolley is TryWriteAll of one volley.
+func tryVolley(offers []Offer) {
+	for i := range offers {
+		if i+volleyAhead < len(offers) {
+			prefetch.Value(offers[i+volleyAhead].Session)
+		}
+		o := &offers[i]
+		o.inHand = len(o.Frame) > 0 && len(o.Frame) <= volleyFrame && o.Session.takePen()
+	}
+	for i := range offers {
+		if o := &offers[i]; o.inHand {
+			o.n, o.err = o.Session.offerOne(o.Frame)
+		}
+	}
+	for i := range offers {
+		var taken int
+		o, s := &offers[i], offers[i].Session
+		if o.inHand {
+			s.mu.Lock()
+			taken, _ = s.triedLocked(o.Frame, o.n, o.err)
+			s.mu.Unlock()
+		} else {
+			taken, _ = s.TryWrite([][]byte{o.Frame})
+		}
+		o.Taken = taken == 1
+	}
+}
+
+// takePen takes the pen of a session at rest, and reports whether it is one.
+func (s *Session) takePen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.restsLocked() {
+		return false
+	}
+	s.pen = penWriting
+	return true
 }
 
 // volley is a frame for each of several sessions at rest, whose pens it has taken.

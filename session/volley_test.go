@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-push/sluice/session"
@@ -202,5 +203,124 @@ func TestSendAllAndClose(t *testing.T) {
 			})
 		}
 		all.Wait()
+	})
+}
+
+// What a volley does not deliver at once is as with TryWrite: none is taken of a session that has something waiting, and Writable follows;
+// the rest of one that was partly taken arrives; a session occurs twice, and is offered both.
+func TestTryWriteAll(t *testing.T) {
+	overSome(t, direct, func(t *testing.T, tr transport) {
+		const crowd = 70 // more than a volley
+		writable := make(chan *session.Session, 3*crowd)
+		var opened atomic.Int32 // before that a session over TLS takes nothing
+		f := newFixture(t, tr, line, session.Handler{
+			Open:     func(*session.Session) error { opened.Add(1); return nil },
+			Writable: func(s *session.Session) { writable <- s },
+		}, smallBuffers())
+		peers := []net.Conn{f.client}
+		for len(peers) < crowd {
+			peers = append(peers, f.dial())
+		}
+		await(t, func() bool { return opened.Load() == crowd })
+		sessions := slices.SortedFunc(f.srv.Sessions(), func(a, b *session.Session) int { return int(a.ID()) - int(b.ID()) })
+		sessions[5].Abort(errors.New("enough"))
+		const full, late = 2, 3
+		flood := bytes.Repeat([]byte{'f'}, 1<<20) // more than the socket takes
+		if taken, err := sessions[full].TryWrite([][]byte{flood}); taken != 1 || err != nil {
+			t.Fatalf("took %d, %v", taken, err)
+		}
+		offers := make([]session.Offer, 0, crowd+1)
+		for i, s := range sessions {
+			frame := []byte("one\n")
+			if i == late {
+				frame = flood
+			}
+			offers = append(offers, session.Offer{Session: s, Frame: frame, Taken: i%2 == 0})
+		}
+		offers = append(offers, session.Offer{Session: sessions[crowd-1], Frame: []byte("two\n")})
+		session.TryWriteAll(nil)
+		session.TryWriteAll(offers)
+		for i := range offers {
+			if want := i != full && i != 5; offers[i].Taken != want {
+				t.Errorf("frame %d was taken: %t", i, offers[i].Taken)
+			}
+		}
+		for i, peer := range peers {
+			switch i {
+			case 5:
+			case full, late:
+				if _, err := io.CopyN(io.Discard, peer, int64(len(flood))); err != nil {
+					t.Error(err)
+				}
+			case crowd - 1:
+				expect(t, peer, "one\ntwo\n")
+			default:
+				expect(t, peer, "one\n")
+			}
+		}
+		if s := receive(t, writable); s != sessions[full] {
+			t.Errorf("session %d can take more, want that which refused", s.ID())
+		}
+		offers = offers[:full+1]
+		session.TryWriteAll(offers)
+		expect(t, peers[full], "one\n")
+		if len(writable) > 0 {
+			t.Error("Writable was called of a session that took everything")
+		}
+	})
+}
+
+// Several offer frames to everybody while sessions end on either side: what was taken of those that stay arrives, once and in order.
+func TestTryWriteAllAndClose(t *testing.T) {
+	overSome(t, direct, func(t *testing.T, tr transport) {
+		const crowd, senders = 40, 2
+		peers, sessions := newCrowd(t, tr, crowd, smallBuffers())
+		var took [crowd][senders][]byte
+		var all sync.WaitGroup
+		for who := range senders {
+			all.Go(func() {
+				for n := range byte(100) {
+					offers := make([]session.Offer, crowd)
+					for i, s := range sessions {
+						offers[i] = session.Offer{Session: s, Frame: bytes.Repeat([]byte{byte(who)<<7 | n}, 200)}
+					}
+					session.TryWriteAll(offers)
+					for i := range offers {
+						if offers[i].Taken {
+							took[i][who] = append(took[i][who], byte(who)<<7|n)
+						}
+					}
+				}
+			})
+		}
+		for i := 1; i < crowd; i += 2 {
+			all.Go(func() {
+				_, _ = io.CopyN(io.Discard, peers[i], int64(20*i)) // which the first frames have
+				if i%4 == 1 {
+					_ = peers[i].Close()
+				} else {
+					sessions[i].Close()
+				}
+			})
+		}
+		all.Wait()
+		for i := 0; i < crowd; i += 2 {
+			var got [senders][]byte
+			frame := make([]byte, 200)
+			for range len(took[i][0]) + len(took[i][1]) {
+				if _, err := io.ReadFull(peers[i], frame); err != nil {
+					t.Fatal(err)
+				}
+				got[frame[0]>>7] = append(got[frame[0]>>7], frame[0])
+				if n := bytes.Count(frame, frame[:1]); n != len(frame) {
+					t.Fatalf("a frame of %d has bytes of others", i)
+				}
+			}
+			for who := range senders {
+				if !bytes.Equal(got[who], took[i][who]) {
+					t.Errorf("session %d got %v of sender %d, which it took as %v", i, got[who], who, took[i][who])
+				}
+			}
+		}
 	})
 }

@@ -127,7 +127,7 @@ func (s *Session) reportsLocked(what uint32) uint32 {
 	for r, ok := buffer.NextReport(int(s.fd)); ok; r, ok = buffer.NextReport(int(s.fd)) {
 		some = true
 		z.off = z.off || r.Copied && !s.srv.loops.zeroKeep
-		z.apply(r)
+		r.Count(z.waiting)
 	}
 	if !some {
 		return what
@@ -144,21 +144,6 @@ func (s *Session) reportsLocked(what uint32) uint32 {
 		s.writtenOutLocked()
 	}
 	return what &^ epoll.Err
-}
-
-// apply counts what was reported for those whose calls they are. Numbers begin again after the largest.
-func (z *zeroCopy) apply(r buffer.Report) {
-	for number := r.First; ; number++ {
-		for i := len(z.waiting) - 1; i >= 0; i-- {
-			if l := z.waiting[i]; int32(number-l.First) >= 0 {
-				l.Acked++
-				break
-			}
-		}
-		if number == r.Last {
-			return
-		}
-	}
 }
 
 // disconnectLocked has the kernel forget the memory that it refers to. Whoever waits for that is told that the session has ended.

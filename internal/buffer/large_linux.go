@@ -146,6 +146,22 @@ type Report struct {
 	Copied      bool // it has copied them after all
 }
 
+// Count counts what was reported for those whose calls they are, of several in the order of their calls. Numbers begin again after the
+// largest.
+func (r Report) Count(waiting []*Large) {
+	for number := r.First; ; number++ {
+		for i := len(waiting) - 1; i >= 0; i-- {
+			if l := waiting[i]; int32(number-l.First) >= 0 {
+				l.Acked++
+				break
+			}
+		}
+		if number == r.Last {
+			return
+		}
+	}
+}
+
 // NextReport reads one report from the error queue of a socket. Without any, ok is false.
 func NextReport(fd int) (r Report, ok bool) {
 	var control [128]byte
