@@ -59,7 +59,8 @@ var layers = map[string]layer{
 	"push/pushtest": {ours: []string{"push", "push/broker"}},
 	"push/pace":     {ours: []string{"push"}},
 	"push/alarm":    {ours: []string{"timingwheel"}},
-	"push/hub":      {ours: []string{"push", "push/channel", "push/broker", "push/pace", "push/alarm", "timingwheel"}},
+	"push/presence": {ours: []string{"push", "push/broker"}},
+	"push/hub":      {ours: []string{"push", "push/channel", "push/broker", "push/pace", "push/alarm", "push/presence", "timingwheel"}},
 	"push/gateway": {
 		ours: []string{"push", "push/channel", "push/hub", "push/pace", "push/protocol", "session", "timingwheel", "websocket/wire"},
 	},

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-push/sluice/push/alarm"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/presence"
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
@@ -103,6 +104,7 @@ type Hub struct {
 	// set at New
 	options    Options
 	broker     broker.Broker
+	book       presence.Book // in broker
 	id         string
 	started    time.Time
 	namespaces map[string]*namespace
@@ -160,6 +162,7 @@ func New(ctx context.Context, b broker.Broker, namespaces []Namespace, o *Option
 	if o := &h.options.Observer; o.Passed != nil || o.Delivered != nil {
 		h.observer = o
 	}
+	h.book = presence.Book{Leases: b, TTL: h.options.PresenceTTL}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.workers = newWorkers(h.options.Workers)
 	h.alarms = alarm.New(h.options.Clock, (*Session).wakeLater)
@@ -274,7 +277,7 @@ func (h *Hub) release() {
 	h.workers.close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = h.broker.DropLease(ctx, nodeLease+h.id) // it would vanish by itself
+	_ = h.book.Retire(ctx, h.id) // it would vanish by itself
 }
 
 // namespaceOf returns the namespace of a channel, or push.ErrUnknownChannel.

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/hub"
+	"github.com/sluice-push/sluice/push/presence"
 )
 
 // Presence is of all nodes: who subscribes shows up, who leaves in whatever way vanishes.
@@ -134,7 +135,7 @@ func TestNodes(t *testing.T) {
 	if len(nodes) != 2 || nodes[0].ID != one.ID() || nodes[0].Name != "one" || nodes[0].Version != "v1" || nodes[0].Clients != 0 {
 		t.Fatalf("nodes: %+v", nodes)
 	}
-	want := hub.Node{ID: two.ID(), Name: two.ID(), Clients: 1, Users: 1, Subs: 2, Channels: 2}
+	want := presence.Node{ID: two.ID(), Name: two.ID(), Clients: 1, Users: 1, Subs: 2, Channels: 2}
 	if nodes[1].Uptime = 0; nodes[1] != want {
 		t.Errorf("the other node: %+v, want %+v", nodes[1], want)
 	}

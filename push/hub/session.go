@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/presence"
 )
 
 // Session is a connected client as the hub sees it. Its methods may be called concurrently, but not from within its Carrier's.
@@ -54,7 +55,7 @@ type Subscription struct {
 // particulars are what most subscriptions have in common. They do not change once a subscription has joined its topic.
 type particulars struct {
 	view     *channel.View
-	presence *presence // nil in namespaces without
+	presence *attendee // nil in namespaces without
 	numbered bool      // publications go by the topic's number
 	delta    push.Delta
 }
@@ -212,7 +213,7 @@ func (s *Session) Subscribe(ctx context.Context, r SubscribeRequest, answer func
 		sub.particulars = &particulars{view: r.View, delta: form}
 	}
 	if n.Presence {
-		sub.presence = &presence{topic: t, key: presenceIn(r.Channel) + randomID(), info: s.info}
+		sub.presence = &attendee{topic: t, key: presence.NewKey(r.Channel), info: s.info}
 		sub.presence.info.ChanInfo = r.ChanInfo
 		s.hub.present(ctx, sub.presence)
 	}

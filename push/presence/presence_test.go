@@ -1,0 +1,114 @@
+package presence_test
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
+	"github.com/sluice-push/sluice/push/broker/memory"
+	"github.com/sluice-push/sluice/push/presence"
+)
+
+func newBook(t *testing.T) (b presence.Book, closeBroker func()) {
+	t.Helper()
+	m := memory.New(nil)
+	closed := false
+	closeBroker = func() {
+		if !closed {
+			closed = true
+			must(t, m.Close())
+		}
+	}
+	t.Cleanup(closeBroker)
+	return presence.Book{Leases: m, TTL: time.Minute}, closeBroker
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func who(t *testing.T, b *presence.Book, channel string) []string {
+	t.Helper()
+	found, err := b.Clients(t.Context(), channel)
+	must(t, err)
+	return slices.Sorted(maps.Keys(found))
+}
+
+// Clients are as they entered, in their channel alone, until they leave; a client that entered again stays when its first key leaves.
+func TestClients(t *testing.T) {
+	b, _ := newBook(t)
+	ann := push.ClientInfo{User: "u", Client: "ann", ConnInfo: []byte(`{"a":"<&>"}`), ChanInfo: []byte(`[1]`)}
+	first, second := presence.NewKey("news"), presence.NewKey("news")
+	if first == second {
+		t.Fatalf("the same key twice: %q", first)
+	}
+	must(t, b.Enter(t.Context(), first, &ann))
+	must(t, b.Enter(t.Context(), first, &ann)) // renewed
+	must(t, b.Enter(t.Context(), second, &ann))
+	must(t, b.Enter(t.Context(), presence.NewKey("news"), &push.ClientInfo{User: "u", Client: "bob"}))
+	must(t, b.Enter(t.Context(), presence.NewKey("newsroom"), &push.ClientInfo{Client: "cay"}))
+	must(t, b.Leases.PutLease(t.Context(), broker.Lease{Key: "presence/news\x00x", Value: []byte("no record")}, time.Minute))
+
+	found, err := b.Clients(t.Context(), "news")
+	must(t, err)
+	want := map[string]*push.ClientInfo{"ann": &ann, "bob": {User: "u", Client: "bob"}}
+	if !reflect.DeepEqual(found, want) {
+		t.Errorf("found %v, want %v", found, want)
+	}
+	if n := presence.Users(found); n != 1 {
+		t.Errorf("%d users, want 1", n)
+	}
+	must(t, b.Leave(t.Context(), first))
+	if got := who(t, &b, "news"); !slices.Equal(got, []string{"ann", "bob"}) {
+		t.Errorf("after the first of two left: %v", got)
+	}
+	must(t, b.Leave(t.Context(), second))
+	must(t, b.Leave(t.Context(), second)) // nothing is left of it
+	if got := who(t, &b, "news"); !slices.Equal(got, []string{"bob"}) {
+		t.Errorf("after both left: %v", got)
+	}
+	if got := who(t, &b, "newsroom"); !slices.Equal(got, []string{"cay"}) {
+		t.Errorf("in the other channel: %v", got)
+	}
+}
+
+// Nodes are as they last said, but for the one who asks, and vanish when they retire.
+func TestNodes(t *testing.T) {
+	b, closeBroker := newBook(t)
+	one, two := presence.Node{ID: "one", Name: "first", Clients: 1}, presence.Node{ID: "two", Version: "v1", Users: 2, Subs: 3, Channels: 4, Uptime: 5}
+	must(t, b.Announce(t.Context(), &one))
+	must(t, b.Announce(t.Context(), &presence.Node{ID: "two"}))
+	must(t, b.Announce(t.Context(), &two))
+	must(t, b.Leases.PutLease(t.Context(), broker.Lease{Key: "node/three", Value: []byte("nonsense")}, time.Minute))
+	others := func(id string) []presence.Node {
+		t.Helper()
+		found, err := b.Others(t.Context(), id)
+		must(t, err)
+		return found
+	}
+	if got := others("one"); !slices.Equal(got, []presence.Node{two}) {
+		t.Errorf("beside the first: %+v", got)
+	}
+	if got := others("else"); !slices.Equal(got, []presence.Node{one, two}) {
+		t.Errorf("all: %+v", got)
+	}
+	must(t, b.Retire(t.Context(), "two"))
+	if got := others("one"); len(got) > 0 {
+		t.Errorf("after it retired: %+v", got)
+	}
+	closeBroker()
+	if _, err := b.Others(t.Context(), "one"); !errors.Is(err, broker.ErrClosed) {
+		t.Errorf("of a broker that is closed: %v", err)
+	}
+	if _, err := b.Clients(t.Context(), "news"); !errors.Is(err, broker.ErrClosed) {
+		t.Errorf("of a broker that is closed: %v", err)
+	}
+}
