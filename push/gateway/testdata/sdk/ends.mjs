@@ -79,7 +79,7 @@ async function losesAndResubscribes(test, channel, want) {
   const [publisher, reader, other] = [await node.connect(), await node.connect(), await node.connect()];
   const [slow, calm, quick] = [reader.follow(channel), reader.follow("news"), other.follow(channel)];
   for (const follower of [slow, calm, quick]) await follower.is("subscribed");
-  const all = range(1, 1000).map((i) => `${i} ${"x".repeat(60_000)}`); // more than sockets and the node hold together
+  const all = range(1, 2000).map((i) => `${i} ${"x".repeat(60_000)}`); // more than sockets and the node hold together
   reader.pause();
   await publisher.publishAll(channel, all, 1);
   await node.publish("news", 1);
@@ -108,7 +108,7 @@ export async function goesOnAfterALoss(test) {
   const [publisher, reader] = [await node.connect(), await node.connect()];
   const slow = reader.follow("short:news", { data: { sluice: { lost: true } } });
   assert.deepEqual((await slow.is("subscribed")).data, { sluice: { lost: true } });
-  const all = range(1, 1000).map((i) => `${i} ${"x".repeat(60_000)}`); // more than sockets and the node hold together
+  const all = range(1, 2000).map((i) => `${i} ${"x".repeat(60_000)}`); // more than sockets and the node hold together
   reader.pause();
   await publisher.publishAll("short:news", all, 1);
   reader.resume();
