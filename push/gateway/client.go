@@ -5,9 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 
-	"github.com/sluice-push/sluice/internal/prefetch"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/protocol"
@@ -101,9 +101,6 @@ func (c *client) closed(info *session.CloseInfo) {
 	c.gateway.leave(c.addr)
 }
 
-// Expect implements hub.Expecter.
-func (c *client) Expect() { prefetch.Value(c.session.Load()) }
-
 // TryWrite implements hub.Carrier.
 func (c *client) TryWrite(frames []hub.Frame) int {
 	var few [32][]byte // a client of more channels that change all at once is worth the memory
@@ -116,6 +113,32 @@ func (c *client) TryWrite(frames []hub.Frame) int {
 		return 0
 	}
 	return taken
+}
+
+// TryWriteAll implements hub.Volleyer.
+func (c *client) TryWriteAll(offers []hub.Offer) {
+	var room [64]session.Offer
+	for some := range slices.Chunk(offers, len(room)) {
+		mine := room[:0]
+		for i := range some {
+			if of, ok := some[i].Carrier.(*client); ok {
+				mine = append(mine, session.Offer{Session: of.session.Load(), Frame: some[i].Frame.Bytes})
+			}
+		}
+		session.TryWriteAll(mine)
+		for i := range some {
+			if o := &some[i]; isClient(o.Carrier) {
+				o.Taken, mine = mine[0].Taken, mine[1:]
+			} else {
+				o.Taken = o.Carrier.TryWrite([]hub.Frame{*o.Frame}) == 1
+			}
+		}
+	}
+}
+
+func isClient(c hub.Carrier) bool {
+	_, ok := c.(*client)
+	return ok
 }
 
 // Disconnect implements hub.Carrier. It may be called by anybody, any number of times; the first call counts.

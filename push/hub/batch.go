@@ -8,7 +8,8 @@ type batch struct {
 	frames []Frame
 	nexts  []channel.Cursor // of the subscription that a frame is for, once it is taken
 	parts  []part
-	bytes  int            // of frames
+	bytes  int // of frames
+	volley volley
 	counts deliveryCounts // what was taken; it outlives clear
 }
 

@@ -19,7 +19,7 @@ type budget struct {
 // cold is a channel with something to give up.
 type cold struct {
 	topic *topic
-	inUse bool
+	tier  int   // 0: nobody uses it; 1
 	since int64 // when it was last used, or the newest entry published, in Unix milliseconds
 }
 
@@ -36,7 +36,7 @@ func (b *budget) enforce(h *Hub) {
 		if rest <= most {
 			break
 		}
-		if held := c.topic.bytes(); !c.inUse && c.topic.part.drop(c.topic) {
+		if held := c.topic.bytes(); c.tier == 0 && c.topic.part.drop(c.topic) {
 			rest -= held
 		} else if freed := c.topic.shrink(); freed > 0 {
 			rest -= freed
@@ -82,20 +82,12 @@ func coldest(topics []*topic) []cold {
 		t.mu.Lock()
 		if t.loading == nil && t.log.Mode() == push.Stream {
 			if newest := t.log.Before(push.MaxOffset+1, 1); len(newest) > 0 {
-				out = append(out, cold{t, true, newest[0].Time})
+				out = append(out, cold{t, 1, newest[0].Time})
 			}
 		}
 		t.mu.Unlock()
 	}
-	slices.SortFunc(out, func(a, b cold) int {
-		if a.inUse != b.inUse {
-			if b.inUse {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(a.since, b.since)
-	})
+	slices.SortFunc(out, func(a, b cold) int { return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.since, b.since)) })
 	return out
 }
 

@@ -41,10 +41,6 @@ type Carrier interface {
 	Disconnect(d push.Disconnect)
 }
 
-// Expecter may be a [Carrier] too. Expect says that TryWrite is likely to be called within microseconds: the carrier may ask the processor
-// for the memory that it will need. It is called concurrently, without the session's lock.
-type Expecter interface{ Expect() }
-
 // Encoder builds the frames of one wire format. Sessions with equal encoders share frames, so an Encoder must be comparable, and the
 // same value for all sessions of a format. The methods are called concurrently.
 type Encoder interface {

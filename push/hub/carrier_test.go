@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -123,8 +124,10 @@ type carrier struct {
 	t       testing.TB
 	session atomic.Pointer[hub.Session]
 	inside  atomic.Int32
+	volleys atomic.Int32  // calls of TryWriteAll
 	reopen  chan struct{} // a refusal of a gate that opens by itself
-	encoder text          // set before it connects
+	encoder text          // set before it connects, as is alone
+	alone   bool          // it is no Volleyer
 
 	mu      sync.Mutex
 	gate    gate
@@ -208,6 +211,20 @@ func (c *carrier) TryWrite(frames []hub.Frame) int {
 	return n
 }
 
+// TryWriteAll offers each its frame, from the last to the first.
+func (c *carrier) TryWriteAll(offers []hub.Offer) {
+	c.volleys.Add(1)
+	if len(offers) > hub.Stretch {
+		c.t.Errorf("a volley of %d", len(offers))
+	}
+	for i := range slices.Backward(offers) {
+		offers[i].Taken = offers[i].Carrier.TryWrite([]hub.Frame{*offers[i].Frame}) == 1
+	}
+}
+
+// loner hides that its carrier can be served together with others.
+type loner struct{ hub.Carrier }
+
 func (c *carrier) Disconnect(d push.Disconnect) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -261,7 +278,11 @@ func (c *carrier) calls() int {
 // connect makes a session of a carrier, which is closed at the end of the test.
 func (c *carrier) connect(h *hub.Hub, o hub.SessionOptions) *hub.Session {
 	c.t.Helper()
-	s, err := h.Connect(c, c.encoder, o)
+	var as hub.Carrier = c
+	if c.alone {
+		as = loner{c}
+	}
+	s, err := h.Connect(as, c.encoder, o)
 	must(c.t, err)
 	c.session.Store(s)
 	c.t.Cleanup(s.Close)

@@ -117,10 +117,7 @@ func (h *Hub) list() []*Session {
 func (h *Hub) Channels(pattern string) map[string]int {
 	out := map[string]int{}
 	for _, t := range h.topics() {
-		if pattern != "" && !push.MatchChannel(pattern, t.name) {
-			continue
-		}
-		if n := t.subscribers(); n > 0 {
+		if n := t.subscribers(); n > 0 && (pattern == "" || push.MatchChannel(pattern, t.name)) {
 			out[t.name] = n
 		}
 	}

@@ -8,9 +8,9 @@
 //
 // [Hub.Publish] hands it to the broker, which orders and keeps it and delivers it to the partition's follower. The follower appends all
 // of a batch to the topics' logs and lets go of each topic before anything is served. Then a round goes over the subscribers of all the
-// topics that have something new: each session is tried once, and what it gets of these topics leaves in one write (round.go). Where the
-// cursor is right behind, that is the frames that all share; everybody else is served by their session's own flush, which reads the
-// logs from the cursors. A few subscribers are served by the follower itself, more by the workers; what arrives while these are
+// topics that have something new: each session is tried once, and what it gets of these topics leaves in one write (round.go), together with
+// the writes of some dozens of others (volley.go). Where the cursor is right behind, that is the frames that all share; everybody else is
+// served by their session's own flush, which reads the logs from the cursors. A few subscribers are served by the follower itself, more by the workers; what arrives while these are
 // busy comes together in the next round. Several publications of a channel that are due together are one frame, where the format has
 // that.
 //

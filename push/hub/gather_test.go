@@ -125,10 +125,10 @@ func newGathering(t *testing.T, room int, seed uint64) *gathering {
 	for i := range gatheredChannels {
 		g.names = append(g.names, fmt.Sprintf("%s:%d", []string{"stream", "table"}[i%2], i))
 	}
-	for i := range 20 { // more than a stretch of a round
+	for i := range 20 {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		c := &gathered{rng: rng, conn: newCarrier(t, open, true), feeds: map[string]*feed{}}
-		c.conn.encoder = text{room}
+		c.conn.encoder, c.conn.alone = text{room}, i%4 == 0
 		c.conn.sink = func(f frame) {
 			c.mu.Lock()
 			defer c.mu.Unlock()

@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -144,7 +143,7 @@ func New(ctx context.Context, b broker.Broker, namespaces []Namespace, o *Option
 	h := &Hub{
 		options:    o.withDefaults(),
 		broker:     b,
-		id:         randomID(),
+		id:         rand.Text(),
 		started:    time.Now(),
 		namespaces: map[string]*namespace{},
 		loading:    make(chan struct{}, 64),
@@ -186,12 +185,6 @@ func New(ctx context.Context, b broker.Broker, namespaces []Namespace, o *Option
 	h.running.Go(h.janitor)
 	h.running.Go(h.renewer)
 	return h, nil
-}
-
-func randomID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
-	return hex.EncodeToString(b[:])
 }
 
 func (h *Hub) open(ctx context.Context, ns Namespace) error {

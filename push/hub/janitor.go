@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"crypto/rand"
 	"time"
 
 	"github.com/sluice-push/sluice/push"
@@ -100,7 +101,7 @@ const (
 // *push.Error.
 func (h *Hub) Ready(ctx context.Context) error {
 	came := make(probe, 1)
-	client := "probe-" + randomID()
+	client := "probe-" + rand.Text()
 	s, err := h.Connect(came, came, SessionOptions{Info: push.ClientInfo{Client: client}})
 	if err != nil {
 		return err

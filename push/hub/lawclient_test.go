@@ -37,6 +37,7 @@ func (c *lawClient) connect() {
 	gates := []gate{open, shut, dribble(rand.New(rand.NewPCG(c.rng.Uint64(), 0)))}
 	c.conn = newCarrier(c.w.t, gates[c.rng.IntN(len(gates))], true)
 	conn := c.conn
+	conn.alone = c.rng.IntN(3) == 0
 	conn.sink = func(in frame) {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -172,29 +172,43 @@ func (p *pass) serve(sub *Subscription, out *batch) bool {
 		return false
 	case sub.cursor.Offset() >= p.entries[len(p.entries)-1].Offset:
 		return true // it was quicker than the pass, and may be further by now
-	case sub.view == nil && sub.cursor.Offset() < p.entries[0].Offset && p.serveAll(sub, out):
+	case p.isShared(sub) && p.serveAll(sub, out):
 		return true
 	}
 	return p.serveSome(sub, out)
 }
 
-// serveAll is for subscriptions that get all the entries in the frames that all share, as most do.
+// isShared reports whether a subscription gets all entries in the frames that all share, as most do, if it can follow them.
+func (p *pass) isShared(sub *Subscription) bool {
+	return !p.read && sub.view == nil && sub.life == p.life && sub.ends.Load() == nil && sub.cursor.Offset() < p.entries[0].Offset
+}
+
+// serveAll is for subscriptions of which that is so.
 func (p *pass) serveAll(sub *Subscription, out *batch) bool {
 	f, end, before := p.format(sub), sub.cursor, len(out.frames)
 	for i := range f.all {
-		s := &f.all[i]
-		for j, e := range p.entries[s.from:s.to] {
-			d, ok := p.log.Follow(end, nil, e)
-			if !ok || !d.Delta && p.change(f, s.from+j) != nil {
-				out.cut(before)
-				return false
-			}
-			end = d.Next
+		next, ok := p.follow(f, &f.all[i], end)
+		if !ok {
+			out.cut(before)
+			return false
 		}
-		out.add(s.frame, end)
+		end = next
+		out.add(f.all[i].frame, end)
 	}
 	out.end(sub, end, p.entries[len(p.entries)-1].Ordinal)
 	return true
+}
+
+// follow returns where a cursor is behind a shared frame, and false where somebody at it cannot make use of that.
+func (p *pass) follow(f *format, s *shared, at channel.Cursor) (end channel.Cursor, ok bool) {
+	for j, e := range p.entries[s.from:s.to] {
+		d, ok := p.log.Follow(at, nil, e)
+		if !ok || !d.Delta && p.change(f, s.from+j) != nil {
+			return at, false
+		}
+		at = d.Next
+	}
+	return at, true
 }
 
 // serveSome is for those that were quicker than the pass, do not see everything, or cannot take all differences.

@@ -19,12 +19,11 @@ import (
 // has not come to yet is not right behind the entries of the later one, reads its log, and has nothing left to get from the earlier one.
 
 const (
-	// stretch is how many sessions a goroutine takes from a round at a time.
-	stretch = 16
+	// stretch is how many sessions a goroutine takes from a round at a time: a volley.
+	stretch = 64
 	// stint is how many sessions a worker serves before it looks at what else there is.
-	stint = 512
-	// far is how many sessions ahead memory is asked for, in steps.
-	far, step = 8, 2
+	stint     = 512
+	far, step = 8, 2 // how many sessions ahead memory is asked for, in steps
 	// keptItems and keptPasses bound the memory of a round that is kept for another: 16 MiB, and what a thousand channels need.
 	keptItems  = 1 << 20
 	keptPasses = 1 << 10
@@ -136,18 +135,17 @@ func (r *round) expect(i int) {
 	prefetch.Value(r.first(i))
 	prefetch.Value(r.first(i - step).session)
 	prefetch.Value(r.first(i - 2*step).session.carrier)
-	if e, ok := r.first(i - 3*step).session.carrier.(Expecter); ok {
-		e.Expect()
-	}
 }
 
-// first returns a subscription of session i.
-func (r *round) first(i int) *Subscription {
+// start returns the first item of session i, first the subscription in it.
+func (r *round) start(i int) int32 {
 	if len(r.passes) > 1 {
-		return r.items[r.starts[i]].sub
+		return r.starts[i]
 	}
-	return r.items[i].sub
+	return int32(i) //nolint:gosec // far fewer
 }
+
+func (r *round) first(i int) *Subscription { return r.items[r.start(i)].sub }
 
 // serve serves up to most sessions, in turn with others who do the same.
 func (r *round) serve(most int, b *batch) {
@@ -157,14 +155,7 @@ func (r *round) serve(most int, b *batch) {
 		if from >= n {
 			break
 		}
-		for i := from; i < min(from+stretch, n); i++ {
-			first := int32(i) //nolint:gosec // far fewer
-			if len(r.passes) > 1 {
-				first = r.starts[i]
-			}
-			r.expect(i + far)
-			r.items[first].sub.session.serve(r, first, b)
-		}
+		r.serveStretch(from, min(from+stretch, n), b)
 	}
 	if len(r.topics) > 0 {
 		r.delivered.Add(int64(b.counts.settle(r.topics[0].part.hub.observer)))

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/ages"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
 )
@@ -213,23 +214,13 @@ type Observer struct {
 // deliveryCounts is what a goroutine has delivered and not yet added to the counters of namespaces. It belongs to a batch.
 type deliveryCounts struct {
 	delivered []namespaceCount
-	ages      []aged
+	ages      ages.Counts
 }
 
 type namespaceCount struct {
 	namespace *namespace
 	n         int
 }
-
-// aged is a number of deliveries of publications that the broker accepted at the same time.
-type aged struct {
-	time   int64 // in Unix milliseconds
-	n      int
-	isLate bool
-}
-
-// mostAges is of how many different times deliveries are kept apart; of more the oldest count for the others too.
-const mostAges = 16
 
 // count accounts for the frames of a part that were taken.
 func (c *deliveryCounts) count(p *part, frames []Frame, isWhole bool) {
@@ -242,7 +233,7 @@ func (c *deliveryCounts) count(p *part, frames []Frame, isWhole bool) {
 			n.counts.countLost(lost)
 		}
 		if isObserved {
-			c.age(frames[i].accepted, frames[i].Publications, p.isLate)
+			c.ages.Add(frames[i].accepted, frames[i].Publications, p.isLate)
 		}
 	}
 	p.sub.account(p, publications, isWhole)
@@ -253,26 +244,6 @@ func (c *deliveryCounts) count(p *part, frames []Frame, isWhole bool) {
 		}
 	}
 	c.delivered = append(c.delivered, namespaceCount{n, publications})
-}
-
-func (c *deliveryCounts) age(time int64, n int, isLate bool) {
-	oldest := -1
-	for i := len(c.ages) - 1; i >= 0; i-- {
-		switch a := &c.ages[i]; {
-		case a.isLate != isLate:
-		case a.time == time:
-			a.n += n
-			return
-		case oldest < 0 || a.time < c.ages[oldest].time:
-			oldest = i
-		}
-	}
-	if len(c.ages) < mostAges || oldest < 0 {
-		c.ages = append(c.ages, aged{time, n, isLate})
-		return
-	}
-	a := &c.ages[oldest]
-	a.time, a.n = min(a.time, time), a.n+n
 }
 
 // settle adds what was counted to the counters, tells the observer, if there is one, and returns how many deliveries there were.
@@ -288,13 +259,12 @@ func (c *deliveryCounts) settle(o *Observer) (deliveries int) {
 	}
 	clear(c.delivered)
 	c.delivered = c.delivered[:0]
-	if len(c.ages) > 0 && o.Delivered != nil {
+	if counts := c.ages.Take(); len(counts) > 0 && o.Delivered != nil {
 		now := time.Now()
-		for _, a := range c.ages {
-			o.Delivered(now.Sub(time.UnixMilli(a.time)), a.n, a.isLate)
+		for _, a := range counts {
+			o.Delivered(now.Sub(time.UnixMilli(a.Time)), a.N, a.IsLate)
 		}
 	}
-	c.ages = c.ages[:0]
 	return deliveries
 }
 
