@@ -14,8 +14,8 @@ type Count struct {
 // Counts are few counts. The zero Counts are empty. They belong to one goroutine.
 type Counts struct{ list []Count }
 
-// Add counts n things. When there are 16 times already these count for the oldest of their kind, so that
-// nothing is told to be younger than it is.
+// Add counts n things. When there are 16 times already these count for the oldest of their kind, so that nothing is told to be younger than
+// it is.
 func (c *Counts) Add(time int64, n int, isLate bool) {
 	oldest := -1
 	for i := len(c.list) - 1; i >= 0; i-- {

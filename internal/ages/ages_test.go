@@ -35,7 +35,7 @@ func TestMany(t *testing.T) {
 		func(i int64) int64 { return i * 7919 % 101 },
 	} {
 		var c ages.Counts
-		var n, late [2]int
+		var n, got [2]int
 		var oldest int64 = 1 << 40
 		var sum, told int64
 		for i := range int64(100) {
@@ -50,14 +50,14 @@ func TestMany(t *testing.T) {
 			if one.IsLate {
 				kind = 1
 			}
-			late[kind] += one.N
+			got[kind] += one.N
 			told += one.Time * int64(one.N)
 			if one.Time < oldest {
 				t.Errorf("something is of %d, older than all", one.Time)
 			}
 		}
-		if n != late || told > sum || len(counts) > 17 {
-			t.Errorf("%v counted as %v in %d, times %d told as %d", n, late, len(counts), sum, told)
+		if n != got || told > sum || len(counts) > 17 {
+			t.Errorf("%v counted as %v in %d, times %d told as %d", n, got, len(counts), sum, told)
 		}
 	}
 }
