@@ -27,7 +27,11 @@ func (p *Pair) Sample(w *Work, d time.Duration) (Sample, error) {
 	if err := p.open(w); err != nil {
 		return Sample{}, err
 	}
-	if _, err := p.Run(w, min(d/4, time.Second)); err != nil { // until buffers and pools are warm
+	warm := w.Warm
+	if warm == 0 {
+		warm = min(d/4, time.Second)
+	}
+	if _, err := p.Run(w, warm); err != nil { // until buffers and pools are warm
 		return Sample{}, err
 	}
 	var before, after server.Status

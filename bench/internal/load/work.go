@@ -22,6 +22,7 @@ type Work struct {
 	Sleep    time.Duration // for how long a handler sleeps
 	Every    int           // one in so many does; 0: none
 	Count    int           // messages on each connection, for Fixed
+	Warm     time.Duration // for how long it is done before anything is measured; 0: a quarter of the time, and at most a second
 	Args     Args
 }
 
