@@ -53,8 +53,10 @@ type Offer struct {
 // loops and have nothing else to write. As there, Writable is called later of those that did not take their frames and are not over. A
 // session that occurs several times is offered its frames in order. Any number of goroutines may call it.
 func TryWriteAll(offers []Offer) {
-	for some := range slices.Chunk(offers, volleySize) {
-		tryVolley(some)
+	for len(offers) > 0 { // slices.Chunk would move the caller's array to the heap
+		n := min(len(offers), volleySize)
+		tryVolley(offers[:n])
+		offers = offers[n:]
 	}
 }
 

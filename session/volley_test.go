@@ -270,6 +270,27 @@ func TestTryWriteAll(t *testing.T) {
 	})
 }
 
+// An array of offers that the caller has on its stack stays there.
+func TestTryWriteAllAllocates(t *testing.T) {
+	_, sessions := newCrowd(t, transports[0], 3, nil)
+	frame := []byte("one\n")
+	n := testing.AllocsPerRun(100, func() {
+		var offers [3]session.Offer
+		for i, s := range sessions {
+			offers[i] = session.Offer{Session: s, Frame: frame}
+		}
+		session.TryWriteAll(offers[:])
+		for i := range offers {
+			if !offers[i].Taken {
+				t.Fatal("a frame was not taken")
+			}
+		}
+	})
+	if n != 0 {
+		t.Errorf("a call allocates %v times", n)
+	}
+}
+
 // Several offer frames to everybody while sessions end on either side: what was taken of those that stay arrives, once and in order.
 func TestTryWriteAllAndClose(t *testing.T) {
 	overSome(t, direct, func(t *testing.T, tr transport) {
