@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"slices"
 	"sync/atomic"
 
 	"github.com/sluice-push/sluice/push"
@@ -118,8 +117,9 @@ func (c *client) TryWrite(frames []hub.Frame) int {
 // TryWriteAll implements hub.Volleyer.
 func (c *client) TryWriteAll(offers []hub.Offer) {
 	var room [64]session.Offer
-	for some := range slices.Chunk(offers, len(room)) {
-		mine := room[:0]
+	for len(offers) > 0 {
+		some, mine := offers[:min(len(offers), len(room))], room[:0]
+		offers = offers[len(some):]
 		for i := range some {
 			if of, ok := some[i].Carrier.(*client); ok {
 				mine = append(mine, session.Offer{Session: of.session.Load(), Frame: some[i].Frame.Bytes})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/protocol"
 )
 
@@ -36,6 +37,14 @@ func AddressOf(remote string) netip.Addr { return addressOf(remote) }
 
 // PublicationOf is what a delivery says to a client.
 func PublicationOf(d *channel.Delivery) push.Publication { return publicationOf(d, push.NoDelta) }
+
+// Carriers are those of the WebSocket clients.
+func (g *Gateway) Carriers() (all []hub.Carrier) {
+	for s := range g.server.Sessions() {
+		all = append(all, s.Value().(*client))
+	}
+	return all
+}
 
 // HeldByStreams returns how many bytes the streams hold for their clients.
 func (g *Gateway) HeldByStreams() (n int) {
