@@ -179,7 +179,7 @@ vet: ## Run go vet in every module
 OTHERS := linux/386 darwin/arm64 windows/amd64
 OTHERS_OF_LIBRARY := linux/arm64
 LIBRARY := ./timingwheel ./workerpool ./codec ./transport ./session ./reconnect ./websocket/... \
-	$(patsubst %,./internal/%,buffer datagram deflate epoll prefetch socket tlsconn wsdial)
+	$(patsubst %,./internal/%,buffer datagram deflate epoll prefetch pulse slowness socket tlsconn wsdial)
 
 .PHONY: vet-others
 vet-others: ## Run go vet for other systems and processors, but for the benchmark, whose peers are not for all
