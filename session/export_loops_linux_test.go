@@ -1,6 +1,10 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"github.com/sluice-push/sluice/internal/slowness"
+)
 
 // Doors for the tests of the event loops.
 
@@ -13,6 +17,25 @@ func Slow(s *Session) bool {
 
 // AllSlow reports whether those of all sessions are.
 func AllSlow(srv *Server) bool { return srv.loops.slow.Slow(srv.clock()) }
+
+// HoldWatch keeps the watch of srv from looking, once it has ended by itself, and reports whether it has.
+func HoldWatch(srv *Server) bool { return srv.watch.running.CompareAndSwap(false, true) }
+
+// Look is what the watch does.
+func Look(srv *Server) { srv.watch.look() }
+
+// Alert reports whether the watch looks more often.
+func Alert(srv *Server) bool { return srv.loops.alert(srv.clock()) }
+
+// Asleep reports whether the thread of the driver of a session's loop sleeps while a session has its turn.
+func Asleep(s *Session) bool {
+	d := s.seat.loop.driver.Load()
+	thread := d.thread.Load()
+	return d.stamp.Load()%2 == 1 && thread != 0 && slowness.Asleep(int(thread))
+}
+
+// Alarm makes the watch of srv take loops over at first sight for an hour.
+func Alarm(srv *Server) { srv.loops.slow.TookOver(srv.clock() + int64(time.Hour)) }
 
 // Spins reports whether the loops of a server that has nothing to do are at work again and again.
 func Spins(srv *Server) bool {

@@ -18,13 +18,15 @@ import (
 //
 //	gather ──► work: ready, posted, due ──► for each: stamp odd, serve, stamp even ──► gather ...
 //	                                              │
-//	                              a watch sees one odd stamp twice, a millisecond apart, or the handler is
-//	                              about to wait: another driver takes the rest of the work and the loop
-//	                              over, and this goroutine ends after its session's turn
+//	                              a watch sees one odd stamp twice, a millisecond apart, or once and
+//	                              is alert, or the handler is about to wait: another driver takes the
+//	                              rest of the work and the loop over, and this goroutine ends after its
+//	                              session's turn
 //
-// So a handler may block: it holds the loop up for a millisecond or two. A session that was taken over is known to be slow: the next
-// turns are given to goroutines (away) at once, until a number of them in a row was quick. When many were taken over within a short
-// time that holds for all sessions of the server.
+// So a handler may block: it holds the loop up for two looks of the watch, one to two and a half milliseconds, or, within half a second after
+// another, for a third of one: the watch is alert, looks four times as often, and takes over what sleeps at first sight. A session that was taken
+// over gets its next turns on goroutines (away) at once, until some of them in a row were quick: a few, or many where it blocks again and
+// again. When many were taken over within a short time that holds for all sessions of the server.
 //
 // Interest in bytes is edge triggered, which saves the kernel a second look at each connection that was ready; the rest is level
 // triggered. One read a turn is enough because the kernel looks at a connection when it reports it, and reports it again when
@@ -61,7 +63,8 @@ type loop struct {
 	driver atomic.Pointer[driver]
 	seen   *driver        // owned by the watch: what it saw last, and
 	stamp  uint64         // its stamp
-	busy   int            // how often it saw that
+	busy   int64          // for how long it has seen that
+	looked int64          // when it last looked
 	ended  sync.WaitGroup // drivers
 
 	mu sync.Mutex
@@ -173,6 +176,7 @@ type driver struct {
 	cur   atomic.Pointer[Session] // the session that is served; valid while the stamp is odd
 
 	thread atomic.Int32 // the number of its thread, 0 while it has none to itself
+	lost   atomic.Int64 // when it was taken over at first sight, 0 if it was not
 	shared bool         // owned by the driver: it has none
 	began  int64        // owned by the driver: since when it has been busy without a break
 
@@ -211,6 +215,7 @@ func (d *driver) abandon() {
 		return
 	}
 	s := d.cur.Load()
+	d.loop.srv.loops.slow.Ended(d.lost.Load(), d.loop.srv.clock())
 	if stamp&takenOver == 0 && d.stamp.CompareAndSwap(stamp, stamp|takenOver) {
 		d.loop.hand(d.work[d.next:])
 	}

@@ -1,24 +1,21 @@
 package session
 
 import (
-	"bytes"
 	"net"
 	"net/netip"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
-	"unsafe"
+	"time"
 
 	"github.com/sluice-push/sluice/internal/crew"
 	"github.com/sluice-push/sluice/internal/slowness"
 	"github.com/sluice-push/sluice/transport"
 )
 
-// busyTicks is for how many ticks of the watch a handler may compute. One that blocks loses its loop sooner: see the top of loop_linux.go.
-const busyTicks = 10
+// busyFor is for how long a handler may compute. One that blocks loses its loop sooner: see the top of loop_linux.go.
+const busyFor = 10 * time.Millisecond
 
 // loops are the event loops of a server. They are made when the first session needs one.
 type loops struct {
@@ -154,50 +151,46 @@ func (ls *loops) dismiss(forGood bool) {
 // look is called by the watch: it takes over loops whose handlers take their time. It reports whether there was something to see.
 func (ls *loops) look() (seen bool) {
 	for _, l := range ls.list() {
-		d := l.driver.Load()
-		stamp := d.stamp.Load()
-		if d != l.seen || stamp != l.stamp {
-			l.seen, l.stamp, l.busy = d, stamp, 0
-			seen = true
-			continue
-		}
-		if stamp%2 == 0 {
-			continue
-		}
-		seen = true
-		l.busy++
-		if thread := d.thread.Load(); l.busy < busyTicks && (thread == 0 || !sleeping(int(thread))) {
-			continue
-		}
-		if s := d.cur.Load(); s != nil && s.mu.TryLock() {
-			taken := l.takeOverLocked(s, d, stamp)
-			s.mu.Unlock()
-			if taken && l.busy < busyTicks {
-				ls.slow.TookOver(l.srv.clock())
-			}
-			if taken {
-				s.wasTakenOver()
-			}
-		}
+		seen = l.look() || seen
 	}
 	return seen
 }
 
-// sleeping reports whether a thread of this process waits for something else than a processor. A driver that others keep from
-// running has no slow handler. What cannot be found out is taken for sleep.
-func sleeping(thread int) bool {
-	var path [64]byte
-	name := append(strconv.AppendInt(append(path[:0], "/proc/self/task/"...), int64(thread), 10), "/stat\x00"...)
-	fd, _, errno := syscall.RawSyscall6(syscall.SYS_OPENAT, 0, uintptr(unsafe.Pointer(&name[0])), syscall.O_RDONLY|syscall.O_CLOEXEC, 0, 0, 0)
-	if errno != 0 {
+// alert reports whether handlers have blocked lately, so that the watch looks more often.
+func (ls *loops) alert(now int64) bool { return ls.slow.Lately(now) }
+
+// look is that of one loop. Of a turn that is seen for the first time, and taken over, only the end shows whether a handler blocks.
+func (l *loop) look() (seen bool) {
+	d, now, slow := l.driver.Load(), l.srv.clock(), &l.srv.loops.slow
+	stamp := d.stamp.Load()
+	isNew := d != l.seen || stamp != l.stamp
+	if isNew {
+		l.seen, l.stamp, l.busy = d, stamp, 0
+	} else {
+		l.busy += min(now-l.looked, 2*int64(watchTick)) // longer is when nobody ran
+	}
+	l.looked = now
+	if stamp%2 == 0 || isNew && !slow.Lately(now) {
+		return isNew
+	}
+	computes := l.busy >= int64(busyFor)
+	if thread := d.thread.Load(); !computes && (thread == 0 || !slowness.Asleep(int(thread))) {
 		return true
 	}
-	var stat [128]byte
-	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&stat[0])), uintptr(len(stat)))
-	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, fd, 0, 0)
-	// The state is the first field after the name, which is in parentheses and may contain any character: proc(5).
-	_, after, found := bytes.Cut(stat[:min(n, uintptr(len(stat)))], []byte(") "))
-	return errno != 0 || !found || len(after) == 0 || after[0] != 'R'
+	if s := d.cur.Load(); s != nil && s.mu.TryLock() {
+		taken := l.takeOverLocked(s, d, stamp)
+		if taken && isNew {
+			d.lost.Store(now)
+		}
+		s.mu.Unlock()
+		if taken && !computes && !isNew {
+			slow.TookOver(now)
+		}
+		if taken {
+			s.wasTakenOver()
+		}
+	}
+	return true
 }
 
 // count returns how many loops there are.
@@ -211,11 +204,11 @@ func (ls *loops) busy() bool {
 // takeOverLocked has another driver go on with the loop while s, whose mutex is held, has its turn, if stamp is still true. What it
 // has sent so far is written. It reports whether it did.
 func (l *loop) takeOverLocked(s *Session, d *driver, stamp uint64) bool {
-	if s.seat.away || !d.stamp.CompareAndSwap(stamp, stamp|takenOver) {
+	if stamp&takenOver != 0 || s.seat.away || !d.stamp.CompareAndSwap(stamp, stamp|takenOver) {
 		return false
 	}
 	s.seat.away, s.seat.inline = true, false
-	s.seat.pace.Lost()
+	s.seat.pace.Lost(l.srv.clock())
 	l.hand(d.work[d.next:])
 	s.watchForLocked()
 	if s.corked {

@@ -95,7 +95,7 @@ func (p *packetPeer) takeOverLocked() bool {
 		return false
 	}
 	p.reader = nil
-	p.pace.Lost()
+	p.pace.Lost(p.k.srv.clock())
 	r.handOn()
 	return true
 }

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/sluice-push/sluice/session"
@@ -9,6 +10,8 @@ import (
 
 // loops are the transports with event loops.
 func loops(tr transport) bool { return tr.engine == session.EngineLoop }
+
+func plainLoops(tr transport) bool { return loops(tr) && !strings.Contains(tr.name, "tls") }
 
 // A session whose handler has blocked gets goroutines, and when it has been quick for a while turns on the loop again.
 func TestAQuickSessionComesBack(t *testing.T) {
@@ -26,15 +29,57 @@ func TestAQuickSessionComesBack(t *testing.T) {
 		await(t, func() bool { return session.Slow(f.s) })
 		st.release()
 		expect(t, f.client, "block\n")
-		rounds := 0
 		await(t, func() bool {
-			rounds++
 			write(t, f.client, "hello\n")
 			expect(t, f.client, "hello\n")
 			return !session.Slow(f.s)
 		})
-		if rounds < 50 {
-			t.Errorf("it came back after %d messages", rounds)
+	})
+}
+
+// A handler that blocks loses its loop when the watch sees it twice, and at first sight when that has happened lately. With TLS
+// handshakes take other goroutines.
+func TestTakenOverAtFirstSight(t *testing.T) {
+	overSome(t, plainLoops, func(t *testing.T, tr transport) {
+		st := newStage(t)
+		f := newFixture(t, tr, line, st.handler(), nil)
+		t.Cleanup(st.release)
+		other := f.dial()
+		await(t, func() bool { // on a busy machine turns may have been taken over
+			for _, c := range []net.Conn{f.client, other} {
+				write(t, c, "hello\n")
+				expect(t, c, "hello\n")
+			}
+			for s := range f.srv.Sessions() {
+				if session.Slow(s) {
+					return false
+				}
+			}
+			return true
+		})
+		await(t, func() bool { return !session.Alert(f.srv) && session.HoldWatch(f.srv) })
+		before := f.srv.Stats().TakenOver
+		block := func(c net.Conn) {
+			write(t, c, "block\n")
+			s := receive(t, st.blocked)
+			await(t, func() bool { return session.Asleep(s) })
+		}
+		taken := func() uint64 { return f.srv.Stats().TakenOver - before }
+
+		block(f.client)
+		session.Look(f.srv)
+		if n := taken(); n != 0 {
+			t.Fatalf("%d loops were taken over at first sight", n)
+		}
+		session.Look(f.srv)
+		if n := taken(); n != 1 {
+			t.Fatalf("%d loops were taken over at second sight", n)
+		}
+		session.Alarm(f.srv)
+		block(other)
+		session.Look(f.srv)
+		if n := taken(); n != 2 {
+			t.Errorf("%d loops were taken over when that was to be expected", n-1)
 		}
 	})
 }

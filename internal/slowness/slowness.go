@@ -12,8 +12,11 @@ const (
 	slowCount  = 8                      // as many take-overs
 	slowWindow = 100 * time.Millisecond // within so long make all sessions slow,
 	slowFor    = time.Second            // until no turn was slow for so long
+	lately     = time.Second / 2        // less than slowFor, so that it ends while all sessions are slow, when nothing is taken over
 	slowTurn   = time.Millisecond       // that is, took so long
-	quickTurns = 64                     // a slow session gets inline turns again after so many quick ones
+	fewQuick   = 2                      // a slow session gets inline turns again after so many quick ones,
+	moreQuick  = 4                      // times that, up to 128, for each time that it was taken over
+	again      = 2 * time.Second        // less than so long for each of these after the time before
 )
 
 // All tells whether all sessions are slow. It may be used concurrently. The zero value says no.
@@ -21,19 +24,34 @@ type All struct {
 	until  atomic.Int64 // they are until then
 	window atomic.Int64 // when take-overs began to be counted
 	taken  atomic.Int32 // how many there were since
+	last   atomic.Int64 // when the last one was, 0 if there was none
 }
 
 // Slow reports whether they are.
 func (w *All) Slow(now int64) bool { return now < w.until.Load() }
 
+// Lately reports whether there was a take-over within half a second, so that the next is to be expected.
+func (w *All) Lately(now int64) bool {
+	last := w.last.Load()
+	return last != 0 && now-last < int64(lately)
+}
+
 // TookOver counts a take-over.
 func (w *All) TookOver(now int64) {
+	w.last.Store(now)
 	if now-w.window.Load() > int64(slowWindow) {
 		w.window.Store(now)
 		w.taken.Store(0)
 	}
 	if w.taken.Add(1) >= slowCount {
 		w.until.Store(now + int64(slowFor))
+	}
+}
+
+// Ended counts a take-over, at the time lost, when the turn has ended, if that took long; 0 is none.
+func (w *All) Ended(lost, now int64) {
+	if lost != 0 && now-lost >= int64(slowTurn) {
+		w.TookOver(now)
 	}
 }
 
@@ -48,13 +66,22 @@ func (w *All) Stay(began, now int64) {
 type One struct {
 	slow  bool
 	quick uint8 // turns in a row that did not need a goroutine
+	need  uint8 // how many of them it takes, when it was taken over the last time
+	last  int64 // when that was
 }
 
 // Slow reports whether it is.
 func (p *One) Slow() bool { return p.slow }
 
-// Lost is called when the session's turn was taken over.
-func (p *One) Lost() { *p = One{slow: true} }
+// Lost is called when the session's turn was taken over. One that blocks now and then is soon served inline again, where turns begin sooner;
+// one whose turns are taken over again and again is left to goroutines for longer and longer.
+func (p *One) Lost(now int64) {
+	need := uint8(fewQuick)
+	if now-p.last < int64(again)*int64(p.need) {
+		need = min(p.need, 128/moreQuick) * moreQuick
+	}
+	*p = One{slow: true, need: need, last: now}
+}
 
 // Judge looks how long a turn of the session on a goroutine has taken. Where it is free to take its time, as one is whose messages are waited
 // for, every turn is quick.
@@ -62,7 +89,7 @@ func (p *One) Judge(all *All, isFree bool, began, now int64) {
 	if !isFree && now-began >= int64(slowTurn) {
 		p.quick = 0
 		all.Stay(began, now)
-	} else if p.quick++; p.quick >= quickTurns {
-		*p = One{}
+	} else if p.quick++; p.quick >= p.need {
+		p.slow, p.quick = false, 0
 	}
 }

@@ -39,7 +39,31 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// A session that was taken over is slow until 64 turns in a row were quick. One that is free to take its time has only quick turns.
+// For half a second after a take-over another is to be expected.
+func TestLately(t *testing.T) {
+	var all slowness.All
+	if all.Lately(ms) {
+		t.Error("a take-over is expected from the start")
+	}
+	all.TookOver(1000 * ms)
+	for at, want := range map[int64]bool{1000: true, 1499: true, 1500: false} {
+		if all.Lately(at*ms) != want {
+			t.Errorf("at %d: expected %v", at, !want)
+		}
+	}
+	if all.Ended(0, 2000*ms); all.Lately(2000 * ms) {
+		t.Error("a turn that was not taken over counts")
+	}
+	if all.Ended(2000*ms, 2001*ms-1); all.Lately(2001 * ms) {
+		t.Error("a short turn counts")
+	}
+	if all.Ended(2000*ms, 2001*ms); !all.Lately(2001 * ms) {
+		t.Error("a long turn does not count")
+	}
+}
+
+// A session that was taken over is slow until two turns in a row were quick, and until four times as many when it is taken over less
+// than two seconds for each of these after the time before. One that is free to take its time has only quick turns.
 func TestOne(t *testing.T) {
 	var all slowness.All
 	var one slowness.One
@@ -51,19 +75,31 @@ func TestOne(t *testing.T) {
 			one.Judge(&all, isFree, 0, took)
 		}
 	}
-	one.Lost()
-	turns(63, false, ms-1)
-	turns(1, false, ms)
-	turns(63, false, ms-1)
-	if !one.Slow() {
-		t.Error("quick after 63 turns in a row")
+	comesBack := func(why string, after int) {
+		t.Helper()
+		turns(after-1, false, ms-1)
+		turns(1, false, ms)
+		turns(after-1, false, ms-1)
+		if !one.Slow() {
+			t.Errorf("%s: quick after %d turns in a row", why, after-1)
+		}
+		if turns(1, false, ms-1); one.Slow() {
+			t.Errorf("%s: slow after %d", why, after)
+		}
 	}
-	turns(1, false, ms-1)
-	if one.Slow() {
-		t.Error("slow after 64")
+	now, last := 5*ms, int64(0)
+	for _, after := range []int64{2, 8, 32, 128, 128} {
+		now += max(0, 2000*ms*last-1)
+		one.Lost(now)
+		comesBack("again", int(after))
+		last = after
 	}
-	one.Lost()
-	turns(64, true, 5*ms)
+	now += 2000 * ms * 128
+	one.Lost(now)
+	comesBack("after a while", 2)
+
+	one.Lost(now)
+	turns(8, true, 5*ms)
 	if one.Slow() {
 		t.Error("one that is free to take its time is slow")
 	}
