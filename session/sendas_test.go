@@ -289,7 +289,7 @@ func TestSendAsPanics(t *testing.T) {
 func TestSendAsOverDatagrams(t *testing.T) {
 	overPackets(t, func(t *testing.T, kind packetKind) {
 		g := newTongues()
-		opened := make(chan *session.Session, 1)
+		opened, handled := make(chan *session.Session, 1), make(chan struct{})
 		f := servePackets(t, kind, &session.Handler{
 			Open: func(s *session.Session) error { s.SetCodec(g.own); opened <- s; return nil },
 			Message: func(s *session.Session, msg []byte) {
@@ -301,6 +301,7 @@ func TestSendAsOverDatagrams(t *testing.T) {
 				if err := s.SendAs(&numbering{fail: errOurs}, msg); !errors.Is(err, errOurs) {
 					t.Errorf("error %v", err)
 				}
+				close(handled)
 			},
 		}, nil)
 		conn := f.dial(t)
@@ -316,6 +317,7 @@ func TestSendAsOverDatagrams(t *testing.T) {
 			}
 			expectPacket(t, conn, string([]byte{0, 0, 0, 5, "ctb"[i%3], 0, 0, 0, 0, 0, 0, 0, byte(i)})+"hello")
 		}
+		receive(t, handled) // with all that it tried after its third answer
 	})
 }
 
