@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/epoll"
+	"github.com/sluice-push/sluice/internal/slowness"
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
@@ -65,6 +66,7 @@ type loop struct {
 	stamp  uint64         // its stamp
 	busy   int64          // for how long it has seen that
 	looked int64          // when it last looked
+	taken  slowness.Turns // what it has taken over
 	ended  sync.WaitGroup // drivers
 
 	mu sync.Mutex
@@ -175,10 +177,10 @@ type driver struct {
 	stamp atomic.Uint64           // odd while cur has its turn
 	cur   atomic.Pointer[Session] // the session that is served; valid while the stamp is odd
 
-	thread atomic.Int32 // the number of its thread, 0 while it has none to itself
-	lost   atomic.Int64 // when it was taken over at first sight, 0 if it was not
-	shared bool         // owned by the driver: it has none
-	began  int64        // owned by the driver: since when it has been busy without a break
+	thread atomic.Int32  // the number of its thread, 0 while it has none to itself
+	lost   slowness.Turn // the one with which it lost its loop
+	shared bool          // owned by the driver: it has none
+	began  int64         // owned by the driver: since when it has been busy without a break
 
 	// Owned by the driver; by who took over when the stamp says so.
 	events *epoll.Buffer
@@ -215,7 +217,7 @@ func (d *driver) abandon() {
 		return
 	}
 	s := d.cur.Load()
-	d.loop.srv.loops.slow.Ended(d.lost.Load(), d.loop.srv.clock())
+	d.lost.Ended(&d.loop.srv.loops.slow, d.loop.srv.clock())
 	if stamp&takenOver == 0 && d.stamp.CompareAndSwap(stamp, stamp|takenOver) {
 		d.loop.hand(d.work[d.next:])
 	}

@@ -72,8 +72,7 @@ func (ls *loops) seat(s *Session, conn net.Conn) bool {
 
 // sit gives s a place in a loop, and d.
 func (ls *loops) sit(s *Session, d transport.Descriptor) {
-	all := *ls.all.Load()
-	st := &s.seat
+	all, st := *ls.all.Load(), &s.seat
 	st.loop = all[int(ls.next.Add(1))%len(all)]
 	s.fd, st.peer = int32(d.FD), d.Remote //nolint:gosec // descriptors are small
 	if !d.Unix {
@@ -139,9 +138,7 @@ func (ls *loops) wait() {
 	}
 }
 
-// quiet is called when nothing has happened for a while.
-func (ls *loops) quiet() { ls.dismiss(false) }
-
+// dismiss is called when nothing has happened for a while, and in the end.
 func (ls *loops) dismiss(forGood bool) {
 	if ls.all.Load() != nil {
 		ls.crew.Dismiss(forGood)
@@ -159,7 +156,7 @@ func (ls *loops) look() (seen bool) {
 // alert reports whether handlers have blocked lately, so that the watch looks more often.
 func (ls *loops) alert(now int64) bool { return ls.slow.Lately(now) }
 
-// look is that of one loop. Of a turn that is seen for the first time, and taken over, only the end shows whether a handler blocks.
+// look is that of one loop. What is taken over counts when it has taken long: of a turn that is seen for the first time nobody knows.
 func (l *loop) look() (seen bool) {
 	d, now, slow := l.driver.Load(), l.srv.clock(), &l.srv.loops.slow
 	stamp := d.stamp.Load()
@@ -170,21 +167,22 @@ func (l *loop) look() (seen bool) {
 		l.busy += min(now-l.looked, 2*int64(watchTick)) // longer is when nobody ran
 	}
 	l.looked = now
+	defer l.taken.Count(slow, now)
 	if stamp%2 == 0 || isNew && !slow.Lately(now) {
-		return isNew
+		return isNew || len(l.taken) > 0
 	}
 	computes := l.busy >= int64(busyFor)
 	if thread := d.thread.Load(); !computes && (thread == 0 || !slowness.Asleep(int(thread))) {
 		return true
 	}
 	if s := d.cur.Load(); s != nil && s.mu.TryLock() {
+		d.lost.Lost(now - l.busy)
 		taken := l.takeOverLocked(s, d, stamp)
-		if taken && isNew {
-			d.lost.Store(now)
-		}
 		s.mu.Unlock()
-		if taken && !computes && !isNew {
-			slow.TookOver(now)
+		if !taken || computes {
+			d.lost.Kept()
+		} else {
+			l.taken = append(l.taken, &d.lost)
 		}
 		if taken {
 			s.wasTakenOver()

@@ -25,7 +25,7 @@ func (*loops) acceptBare(*Server, *transport.Listener) func() error { return nil
 func (*loops) alert(int64) bool                                     { return false }
 func (*loops) look() bool                                           { return false }
 func (*loops) count() int                                           { return 0 }
-func (*loops) quiet()                                               {}
+func (*loops) dismiss(bool)                                         {}
 func (*loops) busy() bool                                           { return false }
 func (*loops) stop()                                                {}
 func (*loops) wait()                                                {}

@@ -29,11 +29,16 @@ func TestAQuickSessionComesBack(t *testing.T) {
 		await(t, func() bool { return session.Slow(f.s) })
 		st.release()
 		expect(t, f.client, "block\n")
+		quick := 0
 		await(t, func() bool {
 			write(t, f.client, "hello\n")
 			expect(t, f.client, "hello\n")
+			quick++
 			return !session.Slow(f.s)
 		})
+		if quick < 2 {
+			t.Errorf("it came back after %d quick turns", quick)
+		}
 	})
 }
 

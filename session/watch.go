@@ -65,7 +65,7 @@ func (w *watch) run() {
 		if idle < watchIdle {
 			continue
 		}
-		w.srv.loops.quiet()
+		w.srv.loops.dismiss(false)
 		// A session that enters now either sees that nobody is running, or is seen.
 		w.running.Store(false)
 		if !w.any() && !w.srv.loops.busy() && !w.srv.hiring.waiting() && !w.srv.sockets.busy() || !w.running.CompareAndSwap(false, true) {

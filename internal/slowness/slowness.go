@@ -4,6 +4,7 @@
 package slowness
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -48,18 +49,46 @@ func (w *All) TookOver(now int64) {
 	}
 }
 
-// Ended counts a take-over, at the time lost, when the turn has ended, if that took long; 0 is none.
-func (w *All) Ended(lost, now int64) {
-	if lost != 0 && now-lost >= int64(slowTurn) {
-		w.TookOver(now)
-	}
-}
-
 // Stay extends the time if it was not over when a turn began that took long.
 func (w *All) Stay(began, now int64) {
 	if w.until.Load() > began {
 		w.until.Store(now + int64(slowFor))
 	}
+}
+
+// Turn is a turn that was taken over. It counts once, when it is known to take long. The zero value has not been taken over.
+type Turn struct {
+	began atomic.Int64 // at the latest; 0 when there is nothing to count, or no more
+}
+
+// Lost says that it is taken over, and when it had begun at the latest.
+func (t *Turn) Lost(began int64) { t.began.Store(began) }
+
+// Kept takes that back.
+func (t *Turn) Kept() { t.began.Store(0) }
+
+// Ended counts the turn at its end. It may be called while Turns.Count is.
+func (t *Turn) Ended(all *All, now int64) {
+	if began := t.began.Swap(0); began != 0 && now-began >= int64(slowTurn) {
+		all.TookOver(now)
+	}
+}
+
+// Turns are those that were taken over and may not have ended. They belong to one goroutine at a time.
+type Turns []*Turn
+
+// Count counts those that take long, and forgets them and those that have ended.
+func (ts *Turns) Count(all *All, now int64) {
+	*ts = slices.DeleteFunc(*ts, func(t *Turn) bool {
+		began := t.began.Load()
+		if began == 0 || now-began < int64(slowTurn) {
+			return began == 0
+		}
+		if t.began.CompareAndSwap(began, 0) {
+			all.TookOver(now)
+		}
+		return true
+	})
 }
 
 // One tells whether one session is slow. It belongs to one goroutine at a time. The zero value says no.

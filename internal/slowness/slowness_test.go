@@ -51,14 +51,47 @@ func TestLately(t *testing.T) {
 			t.Errorf("at %d: expected %v", at, !want)
 		}
 	}
-	if all.Ended(0, 2000*ms); all.Lately(2000 * ms) {
+}
+
+// A turn that was taken over counts once when it takes a millisecond, whether it ends or not.
+func TestTurns(t *testing.T) {
+	const began = 1000 * ms
+	for _, v := range []struct {
+		name   string
+		ended  int64 // 0 if not while it is looked at
+		counts bool
+	}{
+		{"short", began + ms - 1, false},
+		{"long", began + ms, true},
+		{"goes on", 0, true},
+		{"kept", -1, false},
+	} {
+		var all slowness.All
+		var turn slowness.Turn
+		turn.Lost(began)
+		if v.ended < 0 {
+			turn.Kept()
+		}
+		list := slowness.Turns{&turn}
+		if list.Count(&all, began+ms-1); all.Lately(began + ms) {
+			t.Errorf("%s: it counts too early", v.name)
+		}
+		if v.ended > 0 {
+			turn.Ended(&all, v.ended)
+		}
+		list.Count(&all, began+ms)
+		if got := all.Lately(began + ms); got != v.counts || len(list) > 0 {
+			t.Errorf("%s: it counts %v, %d are remembered", v.name, got, len(list))
+		}
+		turn.Ended(&all, began+600*ms) // when it has counted before, no more
+		if all.Lately(began + 600*ms) {
+			t.Errorf("%s: it counts again", v.name)
+		}
+	}
+	var all slowness.All
+	var turn slowness.Turn
+	if turn.Ended(&all, 2000*ms); all.Lately(2000 * ms) {
 		t.Error("a turn that was not taken over counts")
-	}
-	if all.Ended(2000*ms, 2001*ms-1); all.Lately(2001 * ms) {
-		t.Error("a short turn counts")
-	}
-	if all.Ended(2000*ms, 2001*ms); !all.Lately(2001 * ms) {
-		t.Error("a long turn does not count")
 	}
 }
 
