@@ -36,6 +36,6 @@ func (ls *loops) name(s *Session, local, remote net.Addr) {
 		s.seat.peer, s.seat.there = tcp.AddrPort(), nil
 	}
 	if tcp, ok := local.(*net.TCPAddr); ok {
-		s.seat.here = ls.here(tcp.AddrPort())
+		s.seat.here = ls.addresses.TCP(tcp.AddrPort())
 	}
 }

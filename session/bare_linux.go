@@ -38,10 +38,10 @@ type seat struct {
 	copied  net.Conn
 
 	// Set when made.
-	chair, generation uint32
-	peer              netip.AddrPort // not valid for a Unix socket
-	here              net.Addr       // shared by all sessions with the same one
-	there             net.Addr       // of a Unix socket
+	handle uint64         // in the loop
+	peer   netip.AddrPort // not valid for a Unix socket
+	here   net.Addr       // shared by all sessions with the same one
+	there  net.Addr       // of a Unix socket
 
 	timer timingwheel.Node[*Session] // guarded by the loop's mutex
 }
@@ -93,15 +93,11 @@ func (b *bare) start() {
 	}
 	s.startClocksLocked()
 	mask := s.maskLocked()
-	if err := s.seat.loop.list.Add(int(s.fd), mask, s.watchData()); err != nil {
+	if err := s.seat.loop.list.Add(int(s.fd), mask, s.seat.handle); err != nil {
 		s.failLocked(ByError, err)
 		return
 	}
 	s.seat.mask, s.seat.watched = mask, true
-}
-
-func (s *Session) watchData() uint64 {
-	return uint64(s.seat.generation)<<32 | uint64(s.seat.chair)
 }
 
 func (b *bare) reject() {
@@ -206,7 +202,7 @@ func (s *Session) watchForLocked() {
 		return
 	}
 	s.seat.mask = mask
-	if err := s.seat.loop.list.Change(int(s.fd), mask, s.watchData()); err != nil {
+	if err := s.seat.loop.list.Change(int(s.fd), mask, s.seat.handle); err != nil {
 		s.failLocked(ByError, err)
 	}
 }

@@ -150,7 +150,7 @@ func (s *Session) concludeLocked() {
 		s.q = nil
 	}
 	if s.slot != 0 {
-		s.srv.watch.leave(int(s.slot) - 1)
+		s.srv.watch.corked.Leave(int(s.slot) - 1)
 		s.slot = 0
 	}
 	info := *s.info

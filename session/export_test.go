@@ -199,10 +199,8 @@ func (s *Session) Finishing() bool {
 
 // Watched returns how many sessions have announced themselves to the watch.
 func Watched(srv *Server) (n int) {
-	for i := range srv.watch.slots {
-		if srv.watch.slots[i].Load() != nil {
-			n++
-		}
+	for range srv.watch.corked.All {
+		n++
 	}
 	return n
 }

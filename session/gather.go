@@ -144,7 +144,7 @@ func (s *Session) uncork(inside bool) {
 func (s *Session) uncorkLocked() *buffer.Batch {
 	s.corked = false
 	if s.slot != 0 {
-		s.srv.watch.leave(int(s.slot) - 1)
+		s.srv.watch.corked.Leave(int(s.slot) - 1)
 		s.slot = 0
 	}
 	if s.pen != penFree && s.gathered != nil && len(s.gathered.Scratch) > 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/epoll"
+	"github.com/sluice-push/sluice/internal/handle"
 	"github.com/sluice-push/sluice/internal/slowness"
 	"github.com/sluice-push/sluice/timingwheel"
 )
@@ -72,19 +73,11 @@ type loop struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	wheel    *timingwheel.Wheel[*Session]
-	chairs   []chair
-	free     []uint32
+	seated   handle.Table[*Session] // by what the kernel knows them by
 	posted   []*Session
 	asleep   bool
 	wakeAt   int64 // when the driver will wake by itself; valid while asleep, 0 is never
 	stopping bool
-}
-
-// chair is a place for a session. Its number and generation are what the kernel knows the session by: a report about one that has
-// left meanwhile finds another generation.
-type chair struct {
-	s          *Session
-	generation uint32
 }
 
 func newLoop(srv *Server) (*loop, error) {
@@ -98,28 +91,19 @@ func newLoop(srv *Server) (*loop, error) {
 	return l, nil
 }
 
-// sit gives s a chair.
+// sit has the kernel's reports about s found.
 func (l *loop) sit(s *Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := len(l.free); n > 0 {
-		s.seat.chair = l.free[n-1]
-		l.free = l.free[:n-1]
-	} else {
-		s.seat.chair = uint32(len(l.chairs))
-		l.chairs = append(l.chairs, chair{})
-	}
-	l.chairs[s.seat.chair].s = s
-	s.seat.generation = l.chairs[s.seat.chair].generation
+	s.seat.handle = l.seated.Add(s)
 }
 
-// rise takes s off its chair.
+// rise is the end of that, and of what is timed.
 func (l *loop) rise(s *Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wheel.Cancel(&s.seat.timer)
-	l.chairs[s.seat.chair] = chair{generation: s.seat.generation + 1}
-	l.free = append(l.free, s.seat.chair)
+	l.seated.Remove(s.seat.handle)
 }
 
 // post has the driver give s a turn.
@@ -272,9 +256,8 @@ func (d *driver) gather() bool {
 			l.list.Rested()
 			continue
 		}
-		number, generation := uint32(ev.Data()), uint32(ev.Data()>>32)
-		if c := &l.chairs[number]; c.s != nil && c.generation == generation {
-			d.work = append(d.work, job{c.s, ev.Ready})
+		if s, ok := l.seated.At(ev.Data()); ok {
+			d.work = append(d.work, job{s, ev.Ready})
 		}
 	}
 	for i, s := range l.posted {

@@ -2,7 +2,6 @@ package session
 
 import (
 	"net"
-	"net/netip"
 	"runtime"
 	"slices"
 	"sync"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/sluice-push/sluice/internal/crew"
 	"github.com/sluice-push/sluice/internal/slowness"
+	"github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -34,8 +34,7 @@ type loops struct {
 	zero     map[*Session]*zeroCopy // guarded by zeroMu: of sessions that have sent without copying
 	zeroKeep bool                   // set by tests: it is not given up for connections whose kernel copies
 
-	addresses    sync.Map // local addresses: netip.AddrPort to net.Addr
-	addressCount atomic.Int32
+	addresses socket.Addresses
 }
 
 // away is a turn that is not the driver's.
@@ -76,7 +75,7 @@ func (ls *loops) sit(s *Session, d transport.Descriptor) {
 	st.loop = all[int(ls.next.Add(1))%len(all)]
 	s.fd, st.peer = int32(d.FD), d.Remote //nolint:gosec // descriptors are small
 	if !d.Unix {
-		st.here = ls.here(d.Local)
+		st.here = ls.addresses.TCP(d.Local)
 	}
 	st.timer.Value = s
 	s.c = (*bare)(s)
@@ -274,23 +273,4 @@ func (s *Session) comeBack() {
 		s.seat.loop.post(s)
 	}
 	s.turnedLocked()
-}
-
-// addressesMax is how many local addresses are shared: a machine that has more of them has more for each session.
-const addressesMax = 256
-
-// here returns the local address of a connection, the same one for all that have it.
-func (ls *loops) here(at netip.AddrPort) net.Addr {
-	if addr, ok := ls.addresses.Load(at); ok {
-		return addr.(net.Addr)
-	}
-	var addr net.Addr = net.TCPAddrFromAddrPort(at)
-	if ls.addressCount.Load() >= addressesMax {
-		return addr
-	}
-	if old, loaded := ls.addresses.LoadOrStore(at, addr); loaded {
-		return old.(net.Addr)
-	}
-	ls.addressCount.Add(1)
-	return addr
 }

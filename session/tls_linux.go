@@ -149,7 +149,7 @@ func (b *bareTLS) greet() bool {
 	s.startClocksLocked()
 	s.seat.stalled = s.srv.clock()
 	mask := s.maskLocked()
-	if err := s.seat.loop.list.Add(int(s.fd), mask, s.watchData()); err != nil {
+	if err := s.seat.loop.list.Add(int(s.fd), mask, s.seat.handle); err != nil {
 		s.failLocked(ByError, err)
 		return false
 	}

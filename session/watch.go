@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/pulse"
+	"github.com/sluice-push/sluice/internal/roster"
 )
 
 // watchTick is how often the watch looks: at loops four times as often, when it is alert. A cork that it sees twice is pulled.
@@ -19,23 +20,17 @@ const watchIdle = 10
 // a slot of its choice, and leaves when the cork is drawn; so there are as many in the slots as handlers are running, not as
 // there are sessions. Its goroutine exists while slots are being used and a hundredth of a second longer.
 type watch struct {
-	slots   [128]atomic.Pointer[Session]
+	corked  roster.Roster[Session]
 	running atomic.Bool
 	stop    chan struct{} // closed when no session is left and none will come
 	wg      sync.WaitGroup
 	srv     *Server
 }
 
-// enter puts s into a free slot and returns its number, or −1.
+// enter returns the number of the slot in which s is now, or −1.
 func (w *watch) enter(s *Session) int {
-	for i := range uint64(4) {
-		slot := (s.id + 31*i) % uint64(len(w.slots))
-		if w.slots[slot].CompareAndSwap(nil, s) {
-			w.ensure()
-			return int(slot)
-		}
-	}
-	return -1
+	defer w.ensure()
+	return w.corked.Enter(s, s.id)
 }
 
 // ensure makes sure that the goroutine exists.
@@ -44,8 +39,6 @@ func (w *watch) ensure() {
 		w.wg.Go(w.run)
 	}
 }
-
-func (w *watch) leave(slot int) { w.slots[slot].Store(nil) }
 
 func (w *watch) run() {
 	rest := pulse.NewRest(watchTick, watchTick/4)
@@ -68,7 +61,7 @@ func (w *watch) run() {
 		w.srv.loops.dismiss(false)
 		// A session that enters now either sees that nobody is running, or is seen.
 		w.running.Store(false)
-		if !w.any() && !w.srv.loops.busy() && !w.srv.hiring.waiting() && !w.srv.sockets.busy() || !w.running.CompareAndSwap(false, true) {
+		if w.corked.IsEmpty() && !w.srv.loops.busy() && !w.srv.hiring.waiting() && !w.srv.sockets.busy() || !w.running.CompareAndSwap(false, true) {
 			return
 		}
 	}
@@ -89,20 +82,9 @@ func (w *watch) look() (seen bool) {
 	seen = w.srv.loops.look()
 	seen = w.srv.hiring.look(w.srv) || seen
 	seen = w.srv.sockets.look() || seen
-	for i := range w.slots {
-		if s := w.slots[i].Load(); s != nil {
-			seen = true
-			s.watched()
-		}
+	for s := range w.corked.All {
+		seen = true
+		s.watched()
 	}
 	return seen
-}
-
-func (w *watch) any() bool {
-	for i := range w.slots {
-		if w.slots[i].Load() != nil {
-			return true
-		}
-	}
-	return false
 }
