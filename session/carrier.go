@@ -76,12 +76,12 @@ type stream interface {
 	abort() func()
 }
 
-// newStream chooses the stream for a connection.
-func newStream(conn net.Conn) stream {
-	if c := newRaw(conn); c != nil {
+// newStream chooses the stream for the connection of s.
+func newStream(s *Session) stream {
+	if c := newRaw(s); c != nil {
 		return c
 	}
-	return &plain{conn: conn}
+	return &plain{conn: s.own.conn}
 }
 
 // plainBuffer is what a session on a plain stream holds for reading.
@@ -130,8 +130,10 @@ func (c *plain) offerLarge(*Session, *buffer.Large) (int, error) { return 0, nil
 
 func (c *plain) pushLarge(s *Session, l *buffer.Large) (int, error) { return s.offerCopied(l, c.push) }
 
-func (c *plain) closeWrite() bool {
-	half, ok := c.conn.(interface{ CloseWrite() error })
+func (c *plain) closeWrite() bool { return halfClose(c.conn) }
+
+func halfClose(conn net.Conn) bool {
+	half, ok := conn.(interface{ CloseWrite() error })
 	return ok && half.CloseWrite() == nil
 }
 

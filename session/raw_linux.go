@@ -19,37 +19,28 @@ import (
 // the runtime's poller. The poller is edge triggered, so waiting is only right after EAGAIN: a short read proves nothing when the
 // peer's last bytes and its end arrive together.
 
-// raw is the stream for plain TCP and Unix stream sockets.
+// raw is the stream for plain TCP and Unix stream sockets. It lies in what its session's own has of it.
 type raw struct {
-	conn  halfCloser
-	rc    syscall.RawConn
-	ready func(fd uintptr) bool // onReadable, made once
+	s *Session
 
 	// Owned by the goroutine in each.
-	s   *Session
-	err error
-
-	fd uintptr // valid while that goroutine has the turn
+	fd    uintptr               // valid while that has the turn
+	ready func(fd uintptr) bool // onReadable, made once
+	rc    syscall.RawConn
+	err   error
 }
 
-type halfCloser interface {
-	net.Conn
-	CloseWrite() error
-}
-
-// newRaw returns nil when conn is not a plain socket.
-func newRaw(conn net.Conn) stream {
-	var c raw
+// newRaw returns nil when the session's connection is not a plain socket.
+func newRaw(s *Session) stream {
+	c := &s.own.raw
 	var err error
-	switch conn := conn.(type) {
+	switch conn := s.own.conn.(type) {
 	case *net.TCPConn:
-		c.conn = conn
 		c.rc, err = conn.SyscallConn()
 	case *net.UnixConn:
 		if conn.LocalAddr().Network() != "unix" {
 			return nil
 		}
-		c.conn = conn
 		c.rc, err = conn.SyscallConn()
 	default:
 		return nil
@@ -57,12 +48,12 @@ func newRaw(conn net.Conn) stream {
 	if err != nil {
 		return nil
 	}
-	c.ready = c.onReadable
-	return &c
+	c.s, c.ready = s, c.onReadable
+	return c
 }
 
-func (c *raw) each(s *Session) error {
-	c.s, c.err = s, nil
+func (c *raw) each(*Session) error {
+	c.err = nil
 	if err := c.rc.Read(c.ready); err != nil {
 		return err
 	}
@@ -124,7 +115,7 @@ func (c *raw) pushLarge(s *Session, l *buffer.Large) (n int, err error) {
 	return n, err
 }
 
-func (c *raw) closeWrite() bool { return c.conn.CloseWrite() == nil }
+func (c *raw) closeWrite() bool { return halfClose(c.s.own.conn) }
 
 // abort shuts the socket down, which wakes whoever waits for it. The descriptor stays the reading goroutine's, which closes it.
 func (c *raw) abort() func() {

@@ -119,7 +119,8 @@ func newSession(srv *Server, at *Attach) *Session {
 
 // onRoutine makes s a session with a goroutine of its own.
 func (s *Session) onRoutine(conn net.Conn) {
-	s.own, s.c = &own{conn: conn, io: newStream(conn)}, (*routine)(s)
+	s.own, s.c = &own{conn: conn}, (*routine)(s)
+	s.own.io = newStream(s)
 }
 
 // Queued returns how many bytes wait to be written because the connection took no more, without those of large frames. What is being
