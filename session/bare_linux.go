@@ -62,13 +62,7 @@ func (s *Session) isBare() bool {
 
 // offerOne is offer for one frame.
 func (s *Session) offerOne(p []byte) (int, error) {
-	n, errno := buffer.Send(uintptr(s.fd), p)
-	if errno == 0 {
-		return n, nil
-	} else if errno == syscall.EAGAIN {
-		return 0, nil
-	}
-	return 0, os.NewSyscallError("write", errno)
+	return buffer.Result(buffer.Send(uintptr(s.fd), p))
 }
 
 func (b *bare) offerLarge(l *buffer.Large) (int, error) {
@@ -212,12 +206,12 @@ func (s *Session) slowLocked() bool {
 	return s.seat.pace.Slow() || s.pull != nil || s.errand != nil || s.seat.loop.srv.loops.slow.Slow(s.seat.loop.now.Load())
 }
 
-// serve does what the driver has found for a session.
-func (d *driver) serve(s *Session, what uint32) {
+// serve does what the driver has found for a session, but for a turn that it gives inline: then it returns that, with mu held.
+func (s *Session) serve(what uint32) (t turn, isGiven bool) {
 	s.mu.Lock()
 	if s.fd < 0 {
 		s.mu.Unlock()
-		return
+		return t, false
 	}
 	if s.seat.mask&epoll.OneShot != 0 && what&(jobPosted|jobLate) == 0 {
 		s.seat.mask = 0
@@ -237,23 +231,24 @@ func (d *driver) serve(s *Session, what uint32) {
 	if s.seat.away {
 		s.watchForLocked()
 		s.mu.Unlock()
-		return
+		return t, false
 	}
 	if what&(epoll.End|epoll.Err|epoll.Hup) != 0 {
 		s.seat.more = true
 	}
-	t := turn{tick: s.seat.owed, open: !s.opened, read: what&(epoll.In|epoll.Err|epoll.Hup) != 0 && !s.seat.deaf}
+	t = turn{tick: s.seat.owed, open: !s.opened, read: what&(epoll.In|epoll.Err|epoll.Hup) != 0 && !s.seat.deaf}
 	s.seat.owed = false
-	if t != (turn{}) && s.phase.Load() != phaseClosed {
-		if s.slowLocked() {
-			s.seat.away = true
-			s.watchForLocked()
-			s.giveAwayLocked(t)
-			return
-		}
-		d.giveLocked(s, t)
+	if t == (turn{}) || s.phase.Load() == phaseClosed {
+		s.turnedLocked()
+		return t, false
 	}
-	s.turnedLocked()
+	if s.slowLocked() {
+		s.seat.away = true
+		s.watchForLocked()
+		s.giveAwayLocked(t)
+		return t, false
+	}
+	return t, true
 }
 
 // giveAwayLocked has the executor, or else the crew, take a turn of s, which is away. It releases mu.
@@ -291,7 +286,11 @@ func (d *driver) giveLocked(s *Session, t turn) {
 	lent := s.gathered == d.out
 	s.mu.Unlock()
 	s.in.Borrow(d.in)
-	s.take(t)
+	if t != (turn{read: true}) || s.seat.tls != nil {
+		s.take(t)
+	} else if !s.readOnce() {
+		s.deafen()
+	}
 	s.in.Rest()
 	if !d.in.Free { // a large part of a message lies in it
 		d.in.Disown()
@@ -299,6 +298,7 @@ func (d *driver) giveLocked(s *Session, t turn) {
 	}
 	s.mu.Lock()
 	s.seat.inline = false
+	s.pourAloneLocked()
 	out := s.uncorkLocked()
 	if lent && out != d.out {
 		d.out = nil
@@ -335,13 +335,18 @@ func (s *Session) take(t turn) {
 		goOn = s.readOnce()
 	}
 	if !goOn {
-		s.mu.Lock()
-		s.seat.deaf = true
-		if s.quitLocked() {
-			s.failLocked(ByLocal, ErrClosed)
-		}
-		s.mu.Unlock()
+		s.deafen()
 	}
+}
+
+// deafen ends reading.
+func (s *Session) deafen() {
+	s.mu.Lock()
+	s.seat.deaf = true
+	if s.quitLocked() {
+		s.failLocked(ByLocal, ErrClosed)
+	}
+	s.mu.Unlock()
 }
 
 // readOnce reads what is there, up to a buffer full, and handles it. It reports whether to go on reading.

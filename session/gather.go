@@ -76,6 +76,11 @@ func (s *Session) pourLocked() {
 		g.Clear()
 		sent += n
 	}
+	s.pouredLocked(g, sent, room, ok)
+}
+
+// pouredLocked accounts for the first bytes of g, which were written.
+func (s *Session) pouredLocked(g *buffer.Batch, sent int, room, ok bool) {
 	if ok {
 		s.spillLocked(sent)
 	} else {
@@ -133,6 +138,7 @@ func (s *Session) uncork(inside bool) {
 	s.mu.Lock()
 	if g := s.gathered; g != nil && s.pen == penFree {
 		g.Inside = inside
+		s.pourAloneLocked()
 	}
 	if g := s.uncorkLocked(); g != nil {
 		s.srv.pools.PutBatch(g)

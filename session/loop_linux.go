@@ -219,7 +219,10 @@ func (d *driver) finishWork() bool {
 		s := j.s
 		d.cur.Store(s)
 		stamp := d.stamp.Add(1)
-		d.serve(s, j.what)
+		if t, isGiven := s.serve(j.what); isGiven {
+			d.giveLocked(s, t)
+			s.turnedLocked()
+		}
 		if !d.stamp.CompareAndSwap(stamp, stamp+1) {
 			return false // abandon is the rest
 		}

@@ -35,3 +35,6 @@ func (s *Session) isBare() bool { return false }
 
 // offerOne is never called.
 func (s *Session) offerOne([]byte) (int, error) { return 0, nil }
+
+// pourAloneLocked leaves all to pourLocked.
+func (s *Session) pourAloneLocked() {}

@@ -24,14 +24,14 @@ func (l *Large) WriteTo(fd uintptr, pool *Pool) (int, error) {
 func (l *Large) writeTo(fd uintptr, pool *Pool) (int, error) {
 	switch {
 	case len(l.head) > 0:
-		return socketResult(Send(fd, l.head))
+		return Result(Send(fd, l.head))
 	case l.left == 0:
 		return 0, nil
 	case l.file != nil && l.copied:
 		if err := l.read(pool); err != nil {
 			return 0, err
 		}
-		return socketResult(Send(fd, l.ready))
+		return Result(Send(fd, l.ready))
 	case l.file != nil:
 		n, err := l.sendFile(int(fd))
 		if l.copied {
@@ -47,10 +47,10 @@ func (l *Large) writeTo(fd uintptr, pool *Pool) (int, error) {
 			return n, nil
 		}
 		if errno != syscall.ENOBUFS { // there is no memory for more reports: see msg_zerocopy of the kernel's documentation
-			return socketResult(n, errno)
+			return Result(n, errno)
 		}
 	}
-	return socketResult(Send(fd, p))
+	return Result(Send(fd, p))
 }
 
 // sendFile has the kernel send from the file. That may wait for a disk, so the scheduler is told.
@@ -78,17 +78,6 @@ func (l *Large) sendFile(fd int) (n int, err error) {
 		return 0, io.ErrUnexpectedEOF
 	}
 	return n, nil
-}
-
-// socketResult is what a system call returned, as an error if it was one. EAGAIN is no error: nothing was taken.
-func socketResult(n int, errno syscall.Errno) (int, error) {
-	switch errno {
-	case 0:
-		return n, nil
-	case syscall.EAGAIN:
-		return 0, nil
-	}
-	return 0, os.NewSyscallError("write", errno)
 }
 
 func sendFlags(fd uintptr, p []byte, flags uintptr) (int, syscall.Errno) {

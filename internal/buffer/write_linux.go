@@ -24,6 +24,17 @@ func transfer(call, fd uintptr, p []byte) (int, syscall.Errno) {
 	}
 }
 
+// Result is what Send returned, as an error if it was one. EAGAIN is none: nothing was taken.
+func Result(n int, errno syscall.Errno) (int, error) {
+	switch errno {
+	case 0:
+		return n, nil
+	case syscall.EAGAIN:
+		return 0, nil
+	}
+	return 0, os.NewSyscallError("write", errno)
+}
+
 // call is what a batch needs for system calls: the vector, the result, and callbacks, made once for each pooled batch.
 type call struct {
 	offer func(fd uintptr)
