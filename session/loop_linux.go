@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/epoll"
 	"github.com/sluice-push/sluice/internal/handle"
+	"github.com/sluice-push/sluice/internal/prefetch"
 	"github.com/sluice-push/sluice/internal/slowness"
 	"github.com/sluice-push/sluice/timingwheel"
 )
@@ -217,6 +218,9 @@ func (d *driver) finishWork() bool {
 		j := &d.work[d.next]
 		d.next++
 		s := j.s
+		if d.next < len(d.work) {
+			prefetch.Wide(d.work[d.next].s)
+		}
 		d.cur.Store(s)
 		stamp := d.stamp.Add(1)
 		if t, isGiven := s.serve(j.what); isGiven {

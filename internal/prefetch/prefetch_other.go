@@ -4,3 +4,6 @@ package prefetch
 
 // Value does nothing here.
 func Value(any) {}
+
+// Wide does nothing here.
+func Wide(any) {}

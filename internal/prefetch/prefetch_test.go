@@ -12,11 +12,12 @@ func TestValue(t *testing.T) {
 	p[0], p[199] = 1, 2
 	for _, v := range []any{nil, (*int)(nil), p, 7, "text", struct{}{}} {
 		prefetch.Value(v)
+		prefetch.Wide(v)
 	}
 	if p[0] != 1 || p[199] != 2 {
 		t.Errorf("changed to %v", p)
 	}
-	if n := testing.AllocsPerRun(100, func() { prefetch.Value(p) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { prefetch.Value(p); prefetch.Wide(p) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
