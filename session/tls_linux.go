@@ -247,6 +247,10 @@ func (b *bareTLS) answer() {
 	if s.pen != penFree || s.phase.Load() == phaseClosed {
 		return
 	}
+	if g := s.gathered; g != nil && len(g.Scratch) > 0 {
+		s.pourLocked() // which is ours to write as well
+		return
+	}
 	w := s.srv.pools.Batch()
 	_, room, _ := s.offerLocked(w)
 	s.srv.pools.PutBatch(w)
