@@ -155,7 +155,7 @@ func (ls *loops) look() (seen bool) {
 // alert reports whether handlers have blocked lately, so that the watch looks more often.
 func (ls *loops) alert(now int64) bool { return ls.slow.Lately(now) }
 
-// look is that of one loop. What is taken over counts when it has taken long: of a turn that is seen for the first time nobody knows.
+// look is that of one loop. What is taken over counts when it has taken long: of a turn that is seen for the first time nobody knows yet.
 func (l *loop) look() (seen bool) {
 	d, now, slow := l.driver.Load(), l.srv.clock(), &l.srv.loops.slow
 	stamp := d.stamp.Load()
@@ -174,18 +174,23 @@ func (l *loop) look() (seen bool) {
 	if thread := d.thread.Load(); !computes && (thread == 0 || !slowness.Asleep(int(thread))) {
 		return true
 	}
-	if s := d.cur.Load(); s != nil && s.mu.TryLock() {
-		d.lost.Lost(now - l.busy)
-		taken := l.takeOverLocked(s, d, stamp)
-		s.mu.Unlock()
-		if !taken || computes {
-			d.lost.Kept()
-		} else {
+	s := d.cur.Load()
+	if s == nil || !s.mu.TryLock() {
+		return true
+	}
+	taken := false
+	if stamp&takenOver == 0 && d.stamp.Load() == stamp { // it has not given the loop up by itself
+		if !computes {
+			d.lost.Lost(now - l.busy)
 			l.taken = append(l.taken, &d.lost)
 		}
-		if taken {
-			s.wasTakenOver()
+		if taken = l.takeOverLocked(s, d, stamp); !taken {
+			d.lost.Kept()
 		}
+	}
+	s.mu.Unlock()
+	if taken {
+		s.wasTakenOver()
 	}
 	return true
 }
