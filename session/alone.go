@@ -6,7 +6,7 @@ func (s *Session) restsLocked() bool {
 	return s.pen == penFree && s.q == nil && s.phase.Load() == phaseOpen && (s.gathered == nil || len(s.gathered.Scratch) == 0) && s.isBare()
 }
 
-// smoothLocked accounts for n bytes, which may be all of a frame, that were written to a session at rest, or could not be. When that went
+// smoothLocked accounts for n bytes, which may be all that there was, that were written to a session at rest, or could not be. When that went
 // smoothly it puts the pen down, and nothing is left to be done.
 func (s *Session) smoothLocked(isAll bool, n int, failed error) bool {
 	s.srv.shard(s).bytesOut.Add(uint64(n))

@@ -207,7 +207,7 @@ func (s *Session) slowLocked() bool {
 }
 
 // serve does what the driver has found for a session, but for a turn that it gives inline: then it returns that, with mu held.
-func (s *Session) serve(what uint32) (t turn, isGiven bool) {
+func (s *Session) serve(what uint32) (t turn, isInline bool) {
 	s.mu.Lock()
 	if s.fd < 0 {
 		s.mu.Unlock()
@@ -286,7 +286,7 @@ func (d *driver) giveLocked(s *Session, t turn) {
 	lent := s.gathered == d.out
 	s.mu.Unlock()
 	s.in.Borrow(d.in)
-	if t != (turn{read: true}) || s.seat.tls != nil {
+	if t != (turn{read: true}) || s.seat.tls != nil { // or else the usual turn, without a function in between: see pourAloneLocked
 		s.take(t)
 	} else if !s.readOnce() {
 		s.deafen()

@@ -7,6 +7,8 @@ import "github.com/sluice-push/sluice/internal/buffer"
 // because nobody can tell who called; so that a handler which takes its time holds nobody back, a cork that holds something is
 // pulled by the watch after one to two milliseconds, and the rest of that read is handled without.
 //
+// Who takes the pen for something else writes what is gathered first.
+//
 // What is gathered lies in the scratch of a batch: the driver's on a loop, else one of the pool. Only who has the pen touches it when
 // the mutex is not held. If the connection does not take all of it the rest becomes frames in the queue, as if it had been there.
 
@@ -79,7 +81,7 @@ func (s *Session) pourLocked() {
 	s.pouredLocked(g, sent, room, ok)
 }
 
-// pouredLocked accounts for the first bytes of g, which were written.
+// pouredLocked accounts for the first bytes of g, as many as were sent, sees to the rest, and puts the pen down or hands it on.
 func (s *Session) pouredLocked(g *buffer.Batch, sent int, room, ok bool) {
 	if ok {
 		s.spillLocked(sent)

@@ -74,7 +74,7 @@ type loop struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	wheel    *timingwheel.Wheel[*Session]
-	seated   handle.Table[*Session] // by what the kernel knows them by
+	seated   handle.Table[*Session] // by the handles by which the kernel knows them
 	posted   []*Session
 	asleep   bool
 	wakeAt   int64 // when the driver will wake by itself; valid while asleep, 0 is never
@@ -92,14 +92,14 @@ func newLoop(srv *Server) (*loop, error) {
 	return l, nil
 }
 
-// sit has the kernel's reports about s found.
+// sit gives s the handle by which the kernel's reports find it.
 func (l *loop) sit(s *Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.seat.handle = l.seated.Add(s)
 }
 
-// rise is the end of that, and of what is timed.
+// rise takes the handle back, and cancels the timer.
 func (l *loop) rise(s *Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,7 +223,7 @@ func (d *driver) finishWork() bool {
 		}
 		d.cur.Store(s)
 		stamp := d.stamp.Add(1)
-		if t, isGiven := s.serve(j.what); isGiven {
+		if t, isInline := s.serve(j.what); isInline {
 			d.giveLocked(s, t)
 			s.turnedLocked()
 		}

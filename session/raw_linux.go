@@ -14,20 +14,18 @@ import (
 // takes 3.1 µs instead of 3.7, an echo over a Unix socket 7.5 instead of 7.9; at moderate load, where threads that were told of a call
 // have to be woken again, a server saves a third of its processor time. The plain stream is the portable twin; one test suite runs over both.
 //
-// The descriptor is only used inside callbacks of syscall.RawConn, which keep it open. Reading waits inside RawConn.Read with no
+// A raw stream's descriptor is only used inside callbacks of syscall.RawConn, which keep it open. Reading waits inside RawConn.Read with no
 // buffer borrowed: its callback borrows one, reads, and on EAGAIN gives it back and returns false, which parks the goroutine in
 // the runtime's poller. The poller is edge triggered, so waiting is only right after EAGAIN: a short read proves nothing when the
 // peer's last bytes and its end arrive together.
 
-// raw is the stream for plain TCP and Unix stream sockets. It lies in what its session's own has of it.
+// raw is the stream for plain TCP and Unix stream sockets. It is part of its session's own.
 type raw struct {
-	s *Session
-
-	// Owned by the goroutine in each.
-	fd    uintptr               // valid while that has the turn
-	ready func(fd uintptr) bool // onReadable, made once
+	s     *Session              // set when made, as are ready and rc
+	fd    uintptr               // valid while the goroutine in each has the turn, or waits for who has it
+	ready func(fd uintptr) bool // onReadable
 	rc    syscall.RawConn
-	err   error
+	err   error // owned by the goroutine in each
 }
 
 // newRaw returns nil when the session's connection is not a plain socket.
@@ -121,31 +119,4 @@ func (c *raw) closeWrite() bool { return halfClose(c.s.own.conn) }
 func (c *raw) abort() func() {
 	_ = c.rc.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
 	return nil
-}
-
-// pourAloneLocked is pourLocked where one write to a socket will do; otherwise nothing, or some of it, is left to that. Nearly every answer is
-// written here. Between this call and the driver there are as few functions as can be: on its way out of a system call the kernel may have
-// the processor forget where functions return to, and then each of those returns is a wrong guess (5 to 10 ns on an AMD EPYC).
-func (s *Session) pourAloneLocked() {
-	g := s.gathered
-	if g == nil || len(g.Scratch) == 0 || len(g.Scratch) > gatherBytes || s.pen != penFree || s.q != nil || s.phase.Load() != phaseOpen {
-		return
-	}
-	fd := uintptr(s.fd)
-	if !s.isBare() {
-		if !g.Inside || s.own == nil || s.own.raw.s == nil {
-			return
-		}
-		fd = s.own.raw.fd
-	}
-	s.pen = penWriting
-	s.mu.Unlock()
-	n, err := buffer.Result(buffer.Send(fd, g.Scratch))
-	s.mu.Lock()
-	isAll := n == len(g.Scratch)
-	if s.smoothLocked(isAll, n, err) && s.corked {
-		g.Forget()
-		return
-	}
-	s.pouredLocked(g, n, isAll, s.phase.Load() != phaseClosed)
 }

@@ -1,5 +1,5 @@
-// Package handle gives values numbers under which somebody else knows them, such as the kernel: one that is late with what it says of a
-// value that has left is not taken to speak of another, which has its place now.
+// Package handle gives values numbers under which somebody else knows them, such as the kernel. What is said late of a value that has left
+// is not taken for the one that has its place now.
 package handle
 
 // Table holds values by their handles. The zero value is empty. It must not be used concurrently.
@@ -30,9 +30,12 @@ func (t *Table[T]) Add(v T) (handle uint64) {
 	return uint64(r.generation)<<32 | uint64(place)
 }
 
-// Remove takes the value with a handle out, which must be there.
+// Remove takes the value with a handle out. It panics if that is not there, as two would get its place.
 func (t *Table[T]) Remove(handle uint64) {
 	place := uint32(handle)
+	if _, ok := t.At(handle); !ok {
+		panic("handle: removed twice")
+	}
 	t.rows[place] = row[T]{generation: uint32(handle>>32) + 1}
 	t.free = append(t.free, place)
 }

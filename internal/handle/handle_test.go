@@ -59,4 +59,10 @@ func TestTableForgets(t *testing.T) {
 	if v, ok := table.At(h); v != nil || ok {
 		t.Errorf("%v, %v is still there", v, ok)
 	}
+	defer func() {
+		if recover() == nil {
+			t.Error("it can be removed twice")
+		}
+	}()
+	table.Remove(h)
 }

@@ -8,31 +8,31 @@ import (
 	"github.com/sluice-push/sluice/internal/roster"
 )
 
-// Who enters is found until it leaves, and who finds no place of its key is told so.
+// Who enters is found until it leaves, and who finds no slot of its key is told so.
 func TestRoster(t *testing.T) {
 	var r roster.Roster[int]
 	if !r.IsEmpty() {
 		t.Error("a new one is not empty")
 	}
-	const key = 1<<64 - 40 // its places go around the end
-	var places []int
+	const key = 1<<64 - 40 // its slots go around the end
+	var slots []int
 	var who []*int
 	for {
 		v := new(int)
-		place := r.Enter(v, key)
-		if place < 0 {
+		slot := r.Enter(v, key)
+		if slot < 0 {
 			break
 		}
-		if slices.Contains(places, place) {
-			t.Fatalf("place %d is given twice", place)
+		if slices.Contains(slots, slot) {
+			t.Fatalf("slot %d is given twice", slot)
 		}
-		places, who = append(places, place), append(who, v)
+		slots, who = append(slots, slot), append(who, v)
 	}
-	if len(places) < 2 {
-		t.Errorf("places for %d", len(places))
+	if len(slots) < 2 {
+		t.Errorf("slots for %d", len(slots))
 	}
 	if r.Enter(new(int), key+1) < 0 {
-		t.Error("no place for another key")
+		t.Error("no slot for another key")
 	}
 	found := slices.Collect(r.All)
 	for _, v := range who {
@@ -40,8 +40,8 @@ func TestRoster(t *testing.T) {
 			t.Error("somebody is not found")
 		}
 	}
-	for i, place := range places {
-		r.Leave(place)
+	for i, slot := range slots {
+		r.Leave(slot)
 		if slices.Contains(slices.Collect(r.All), who[i]) {
 			t.Error("somebody is found after leaving")
 		}
@@ -51,7 +51,7 @@ func TestRoster(t *testing.T) {
 	}
 }
 
-// Many may come and go at the same time, and two never have one place.
+// Many may come and go at the same time, and two never have one slot.
 func TestRosterConcurrently(t *testing.T) {
 	var r roster.Roster[sync.Mutex]
 	var owners [128]sync.Mutex
@@ -59,16 +59,16 @@ func TestRosterConcurrently(t *testing.T) {
 	for key := range uint64(8) {
 		wg.Go(func() {
 			for range 2000 {
-				place := r.Enter(new(sync.Mutex), key*3)
-				if place < 0 {
+				slot := r.Enter(new(sync.Mutex), key*3)
+				if slot < 0 {
 					continue
 				}
-				if !owners[place].TryLock() {
-					t.Errorf("place %d has two", place)
+				if !owners[slot].TryLock() {
+					t.Errorf("slot %d has two", slot)
 					return
 				}
-				owners[place].Unlock()
-				r.Leave(place)
+				owners[slot].Unlock()
+				r.Leave(slot)
 			}
 		})
 	}
