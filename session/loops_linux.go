@@ -137,7 +137,7 @@ func (ls *loops) wait() {
 	}
 }
 
-// dismiss is called when nothing has happened for a while, and in the end.
+// dismiss ends the goroutines of the crew that wait for work, when nothing has happened for a while; for good in the end.
 func (ls *loops) dismiss(forGood bool) {
 	if ls.all.Load() != nil {
 		ls.crew.Dismiss(forGood)
