@@ -30,6 +30,9 @@ var layers = map[string]layer{
 	// What sessions over datagrams stand on.
 	"internal/datagram": {ours: []string{"transport"}},
 
+	// What a loop needs to accept connections.
+	"internal/door": {ours: []string{"internal/epoll", "transport"}},
+
 	// A command for testing.
 	"internal/autobahn": {ours: []string{"websocket"}},
 

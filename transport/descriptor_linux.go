@@ -5,8 +5,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
 	"syscall"
+
+	"github.com/sluice-push/sluice/internal/zones"
 )
 
 // haveDescriptors says that connections can be had without a net.Conn.
@@ -27,12 +28,18 @@ func newAcceptCall() *acceptCall {
 	return c
 }
 
-// accept makes the call and reports whether it has a result. Package syscall spends one small allocation on the address.
+// accept makes the call and reports whether it has a result.
 func (c *acceptCall) accept(fd uintptr) bool {
+	c.fd, c.sa, c.err = accept4(int(fd))
+	return !errors.Is(c.err, syscall.EAGAIN)
+}
+
+// accept4 accepts a connection. Package syscall spends one small allocation on the address.
+func accept4(fd int) (int, syscall.Sockaddr, error) {
 	for {
-		c.fd, c.sa, c.err = syscall.Accept4(int(fd), syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
-		if !errors.Is(c.err, syscall.EINTR) {
-			return !errors.Is(c.err, syscall.EAGAIN)
+		nfd, sa, err := syscall.Accept4(fd, syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
+		if !errors.Is(err, syscall.EINTR) {
+			return nfd, sa, err
 		}
 	}
 }
@@ -43,7 +50,7 @@ func (l *Listener) acceptDescriptor() (Descriptor, error) {
 	if call == nil {
 		call = newAcceptCall()
 	}
-	if err := l.rc.Read(call.try); err != nil {
+	if err := l.wait(call.try); err != nil {
 		return Descriptor{}, err
 	}
 	fd, sa, err := call.fd, call.sa, os.NewSyscallError("accept4", call.err)
@@ -52,12 +59,28 @@ func (l *Listener) acceptDescriptor() (Descriptor, error) {
 	if err != nil {
 		return Descriptor{}, err
 	}
-	for _, opt := range l.each {
-		_ = syscall.SetsockoptInt(fd, opt.level, opt.name, opt.value) // what is refused is not worth losing a client for
+	return l.descriptor(fd, sa), nil
+}
+
+// acceptNow returns a connection if there is one.
+func (l *Listener) acceptNow(listening int) (d Descriptor, ok bool, err error) {
+	fd, sa, err := accept4(listening)
+	switch {
+	case err == nil:
+		return l.descriptor(fd, sa), true, nil
+	case errors.Is(err, syscall.EAGAIN):
+		return d, false, nil
+	default:
+		return d, false, os.NewSyscallError("accept4", err)
 	}
+}
+
+// descriptor is what is known of an accepted socket, which gets its options.
+func (l *Listener) descriptor(fd int, sa syscall.Sockaddr) Descriptor {
+	l.bare.Equip(fd, l.each, l.mixed)
 	d := Descriptor{FD: fd, Unix: l.unix}
 	if l.unix {
-		return d, nil
+		return d
 	}
 	d.Remote, d.Local = addrPort(sa), l.local
 	if !d.Local.IsValid() {
@@ -65,7 +88,7 @@ func (l *Listener) acceptDescriptor() (Descriptor, error) {
 			d.Local = addrPort(sa)
 		}
 	}
-	return d, nil
+	return d
 }
 
 // addrPort returns the canonical form of an address, zero if it is none of TCP's.
@@ -76,19 +99,11 @@ func addrPort(sa syscall.Sockaddr) netip.AddrPort {
 	case *syscall.SockaddrInet6:
 		addr := netip.AddrFrom16(sa.Addr).Unmap()
 		if sa.ZoneId != 0 {
-			addr = addr.WithZone(zone(sa.ZoneId))
+			addr = addr.WithZone(zones.Name(sa.ZoneId))
 		}
 		return netip.AddrPortFrom(addr, uint16(sa.Port))
 	}
 	return netip.AddrPort{}
-}
-
-// zone returns the name of an interface, as package net has it. Only link-local addresses have one.
-func zone(id uint32) string {
-	if i, err := net.InterfaceByIndex(int(id)); err == nil {
-		return i.Name
-	}
-	return strconv.FormatUint(uint64(id), 10)
 }
 
 func detach(conn net.Conn) (Descriptor, bool, error) {
@@ -150,7 +165,7 @@ func attach(d Descriptor) (net.Conn, error) {
 	var kept [len(netDefaults)]int
 	if !d.Unix {
 		for i, o := range netDefaults {
-			kept[i], _ = syscall.GetsockoptInt(fd, o.level, o.name)
+			kept[i], _ = syscall.GetsockoptInt(fd, o.Level, o.Name)
 		}
 	}
 	file := os.NewFile(uintptr(fd), "socket")
@@ -160,7 +175,7 @@ func attach(d Descriptor) (net.Conn, error) {
 		return conn, err
 	}
 	for i, o := range netDefaults {
-		_ = syscall.SetsockoptInt(d.FD, o.level, o.name, kept[i])
+		_ = syscall.SetsockoptInt(d.FD, o.Level, o.Name, kept[i])
 	}
 	return conn, nil
 }

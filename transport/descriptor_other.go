@@ -5,6 +5,7 @@ package transport
 import (
 	"errors"
 	"net"
+	"syscall"
 )
 
 // haveDescriptors says that connections can be had without a net.Conn: not here.
@@ -13,6 +14,12 @@ const haveDescriptors = false
 type acceptCall struct{}
 
 func (*Listener) acceptDescriptor() (Descriptor, error) { return Descriptor{}, errors.ErrUnsupported }
+
+func (*Listener) acceptNow(int) (Descriptor, bool, error) {
+	return Descriptor{}, false, errors.ErrUnsupported
+}
+
+func duplicate(syscall.RawConn) (int, error) { return -1, errors.ErrUnsupported }
 
 func detach(net.Conn) (Descriptor, bool, error) { return Descriptor{}, false, nil }
 

@@ -84,27 +84,98 @@ func ends(t *testing.T, l *transport.Listener, o *transport.Options, descriptor 
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare := func(conn net.Conn) int {
-		d, ok, err := transport.Detach(conn)
-		if !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		t.Cleanup(func() { _ = d.Close() })
-		return d.FD
+	return bare(t, conn), accept(t, l, descriptor)
+}
+
+// Who connected before the listener had the options has them all the same, as has a peer that speaks Multipath TCP. In the end nothing
+// has to be set any more on connections of plain TCP.
+func TestOptionsOfAll(t *testing.T) {
+	o := &transport.Options{KeepAlive: 70 * time.Second, KeepAliveCount: 4, NotSentLowat: 5000}
+	want := []struct{ level, name, value int }{
+		{syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1},
+		{syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1},
+		{syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, 70},
+		{syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, 70},
+		{syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT, 4},
+		{syscall.IPPROTO_TCP, transport.NotSentLowat, 5000},
 	}
-	if descriptor {
-		d, err := l.AcceptDescriptor()
+	for _, c := range []struct {
+		name                  string
+		multipath, descriptor bool
+		lacking               int // of plain TCP, in the end
+	}{
+		{"plain, descriptor", false, true, 0},
+		{"plain, conn", false, false, 3}, // package net sets its own times
+		{"multipath, descriptor", true, true, -2},
+		{"multipath, conn", true, false, -2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var lc net.ListenConfig
+			lc.SetMultipathTCP(c.multipath)
+			ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			dial := func(n int) {
+				for i := range n {
+					var d net.Dialer
+					d.SetMultipathTCP(c.multipath && i%2 == 1)
+					conn, err := d.DialContext(t.Context(), "tcp", ln.Addr().String())
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { _ = conn.Close() })
+				}
+			}
+			dial(4)
+			l, err := transport.Wrap(ln, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = l.Close() })
+			dial(20)
+			for i := range 24 {
+				fd := accept(t, l, c.descriptor)
+				for _, w := range want {
+					if got := getsockopt(t, fd, w.level, w.name); got != w.value && (!c.multipath || w.name != transport.NotSentLowat) {
+						t.Errorf("connection %d: option %d of level %d is %d, not %d", i, w.name, w.level, got, w.value)
+					}
+				}
+			}
+			if got := l.Lacking(c.descriptor); got != c.lacking && c.lacking >= 0 {
+				t.Errorf("%d options are set on each connection, not %d", got, c.lacking)
+			}
+		})
+	}
+}
+
+// accept returns the descriptor of the next connection.
+func accept(t *testing.T, l *transport.Listener, descriptor bool) int {
+	t.Helper()
+	if !descriptor {
+		conn, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = d.Close() })
-		return bare(conn), d.FD
+		return bare(t, conn)
 	}
-	accepted, err := l.Accept()
+	d, err := l.AcceptDescriptor()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bare(conn), bare(accepted)
+	t.Cleanup(func() { _ = d.Close() })
+	return d.FD
+}
+
+// bare returns the descriptor of a connection.
+func bare(t *testing.T, conn net.Conn) int {
+	t.Helper()
+	d, ok, err := transport.Detach(conn)
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d.FD
 }
 
 func TestReusePort(t *testing.T) {

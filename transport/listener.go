@@ -11,7 +11,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/reserve"
 	"github.com/sluice-push/sluice/internal/seldom"
+	sock "github.com/sluice-push/sluice/internal/socket"
 )
 
 // Listener accepts connections. Make one with [Listen] or [Wrap]. All methods may be called by any goroutine at any time.
@@ -23,18 +25,26 @@ type Listener struct {
 	// Set at Wrap.
 	ln      net.Listener
 	o       Options
-	socket  socket          // under ln; nil when ln is neither a TCP nor a Unix stream listener
-	polled  *os.File        // a duplicate of socket: its own RawConn cannot wait, this one's can
-	rc      syscall.RawConn // of polled
-	unix    bool            // socket is a Unix stream listener
-	local   netip.AddrPort  // of all accepted connections; zero when each has its own
-	each    []option        // to set on every accepted descriptor
-	ours    bool            // ln is of Listen, so that connections have the options
+	socket  socket         // under ln; nil when ln is neither a TCP nor a Unix stream listener
+	unix    bool           // socket is a Unix stream listener
+	local   netip.AddrPort // of all accepted connections; zero when each has its own
+	each    []sock.Option  // for every accepted socket
+	mixed   bool           // connections may be of Multipath TCP
+	ours    bool           // ln is of Listen, so that connections have the options
 	closed  chan struct{}
-	reserve reserve
+	reserve reserve.Reserve
 
-	free atomic.Pointer[acceptCall] // a call that nobody is in
-	once sync.Once                  // closes
+	bare, conns sock.Heirs // accepted by us, and by package net
+
+	mu sync.Mutex
+	// Guarded by mu.
+	polled   *os.File        // a duplicate of socket: its own RawConn cannot wait, this one's can
+	rc       syscall.RawConn // of polled
+	acceptor *Acceptor       // or nil; has taken what was polled
+
+	bareOnly atomic.Bool                // ln is closed, but the socket is not
+	free     atomic.Pointer[acceptCall] // a call that nobody is in
+	once     sync.Once                  // closes
 
 	accepted, refused, badHeaders    atomic.Uint64
 	aborted, exhausted, shed, pauses atomic.Uint64
@@ -90,20 +100,22 @@ func (l *Listener) prepare() error {
 	if err != nil {
 		return err
 	}
-	if err := control(rc, func(fd int) error { return l.o.setListener(fd, l.unix) }); err != nil {
+	err = control(rc, func(fd int) error {
+		l.mixed = !l.unix && !sock.IsPlainTCP(fd)
+		return l.o.setListener(fd, l.unix)
+	})
+	if err != nil {
 		return err
 	}
-	if !havePoller {
+	if !reserve.Possible {
 		return nil
 	}
-	if l.polled, err = l.socket.File(); err != nil {
+	polled, err := l.socket.File()
+	if err != nil {
 		return err
 	}
-	if l.rc, err = l.polled.SyscallConn(); err != nil {
-		_ = l.polled.Close()
-		return err
-	}
-	l.reserve.fill()
+	l.pollLocked(polled)
+	l.reserve.Fill()
 	return nil
 }
 
@@ -127,7 +139,7 @@ func canonical(a netip.AddrPort) netip.AddrPort {
 func (l *Listener) Accept() (net.Conn, error) {
 	var pause time.Duration
 	for {
-		conn, err := l.ln.Accept()
+		conn, err := l.acceptConn()
 		if err == nil {
 			if conn = l.dress(conn); conn == nil {
 				continue
@@ -141,9 +153,25 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
+// acceptConn is Accept without what the options ask for.
+func (l *Listener) acceptConn() (net.Conn, error) {
+	if !l.bareOnly.Load() {
+		conn, err := l.ln.Accept()
+		if err == nil || !l.bareOnly.Load() {
+			return conn, err
+		}
+	}
+	return l.acceptAttached()
+}
+
+// wrapped reports whether the socket is one of package net that was made elsewhere.
+func (l *Listener) wrapped() bool { return l.socket != nil && !l.ours }
+
 // dress makes of an accepted connection what the options ask for. It returns nil for one that they refuse.
 func (l *Listener) dress(conn net.Conn) net.Conn {
-	l.o.setConn(conn, socketOptions && l.ours && !l.unix)
+	if !l.wrapped() || !l.conns.EquipConn(conn, l.each, l.mixed) {
+		l.o.setConn(conn, socketOptions && l.ours && !l.unix)
+	}
 	if p := l.o.Proxy; p != nil {
 		switch {
 		case p.trusts(conn.RemoteAddr()):
@@ -196,6 +224,9 @@ func (l *Listener) failed(err error) error {
 	return &net.OpError{Op: "accept", Net: l.Addr().Network(), Addr: l.Addr(), Err: err}
 }
 
+// Closed returns a channel that is closed by Close.
+func (l *Listener) Closed() <-chan struct{} { return l.closed }
+
 func (l *Listener) isClosed() bool {
 	select {
 	case <-l.closed:
@@ -211,12 +242,18 @@ func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 // Close stops listening. Who is in Accept or AcceptDescriptor returns. Connections that were accepted stay.
 func (l *Listener) Close() (err error) {
 	l.once.Do(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		close(l.closed)
-		err = l.ln.Close()
-		if l.polled != nil {
+		if !l.bareOnly.Load() {
+			err = l.ln.Close()
+		}
+		if l.acceptor != nil {
+			l.acceptor.closeLocked()
+		} else if l.polled != nil {
 			_ = l.polled.Close() // the socket is closed with its last descriptor
 		}
-		l.reserve.close()
+		l.reserve.Close()
 	})
 	return err
 }

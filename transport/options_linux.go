@@ -11,22 +11,19 @@ import (
 // socketOptions says that the options are set on sockets, before they are connected.
 const socketOptions = true
 
-// option is one integer option of a socket.
-type option struct{ level, name, value int }
-
 // netDefaults are the options that package net sets on every TCP socket it makes a connection of.
-var netDefaults = [...]option{
-	{level: syscall.IPPROTO_TCP, name: syscall.TCP_NODELAY},
-	{level: syscall.SOL_SOCKET, name: syscall.SO_KEEPALIVE},
-	{level: syscall.IPPROTO_TCP, name: syscall.TCP_KEEPIDLE},
-	{level: syscall.IPPROTO_TCP, name: syscall.TCP_KEEPINTVL},
-	{level: syscall.IPPROTO_TCP, name: syscall.TCP_KEEPCNT},
+var netDefaults = [...]sock.Option{
+	{Level: syscall.IPPROTO_TCP, Name: syscall.TCP_NODELAY},
+	{Level: syscall.SOL_SOCKET, Name: syscall.SO_KEEPALIVE},
+	{Level: syscall.IPPROTO_TCP, Name: syscall.TCP_KEEPIDLE},
+	{Level: syscall.IPPROTO_TCP, Name: syscall.TCP_KEEPINTVL},
+	{Level: syscall.IPPROTO_TCP, Name: syscall.TCP_KEEPCNT},
 }
 
 // inherited returns the options that accepted TCP connections have from the listener.
-func (o *Options) inherited() []option {
+func (o *Options) inherited() []sock.Option {
 	list := o.buffers()
-	add := func(level, name, value int) { list = append(list, option{level, name, value}) }
+	add := func(level, name, value int) { list = append(list, sock.Option{Level: level, Name: name, Value: value}) }
 	if o.Delay {
 		add(syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 0)
 	} else {
@@ -49,9 +46,9 @@ func (o *Options) inherited() []option {
 	return list
 }
 
-// each returns the options that every accepted descriptor has to be given: Unix sockets inherit nothing, and of a listener that was
-// there before, connections may have come before it had the options.
-func (o *Options) each(unix bool) []option {
+// each returns the options that every accepted descriptor has to be given, if it lacks them: Unix sockets inherit nothing, those of
+// Multipath TCP not all, and connections may have come before a listener that was there already had the options.
+func (o *Options) each(unix bool) []sock.Option {
 	if unix {
 		return o.buffers()
 	}
@@ -59,12 +56,12 @@ func (o *Options) each(unix bool) []option {
 }
 
 // buffers returns the sizes of the kernel's buffers.
-func (o *Options) buffers() (list []option) {
+func (o *Options) buffers() (list []sock.Option) {
 	if o.ReadBuffer > 0 {
-		list = append(list, option{syscall.SOL_SOCKET, syscall.SO_RCVBUF, o.ReadBuffer})
+		list = append(list, sock.Option{Level: syscall.SOL_SOCKET, Name: syscall.SO_RCVBUF, Value: o.ReadBuffer})
 	}
 	if o.SendBuffer > 0 {
-		list = append(list, option{syscall.SOL_SOCKET, syscall.SO_SNDBUF, o.SendBuffer})
+		list = append(list, sock.Option{Level: syscall.SOL_SOCKET, Name: syscall.SO_SNDBUF, Value: o.SendBuffer})
 	}
 	return list
 }
@@ -80,9 +77,9 @@ func (o *Options) setDialing(fd int, unix bool) error {
 	return setOptions(fd, o.inherited())
 }
 
-func setOptions(fd int, list []option) error {
+func setOptions(fd int, list []sock.Option) error {
 	for _, opt := range list {
-		if err := syscall.SetsockoptInt(fd, opt.level, opt.name, opt.value); err != nil {
+		if err := syscall.SetsockoptInt(fd, opt.Level, opt.Name, opt.Value); err != nil {
 			return os.NewSyscallError("setsockopt", err)
 		}
 	}

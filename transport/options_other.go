@@ -2,13 +2,12 @@
 
 package transport
 
+import sock "github.com/sluice-push/sluice/internal/socket"
+
 // socketOptions says that the options are set on sockets. Here they are set on connections: what these inherit differs between systems.
 const socketOptions = false
 
-// option is nothing here.
-type option struct{}
-
-func (*Options) each(bool) []option { return nil }
+func (*Options) each(bool) []sock.Option { return nil }
 
 func (*Options) setInherited(int) error { return nil }
 

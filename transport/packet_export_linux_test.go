@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"syscall"
-	"time"
 	"unsafe"
 )
 
@@ -75,17 +74,3 @@ func Drops(said ...uint32) uint64 {
 	}
 	return d.count()
 }
-
-// Zones is a table of zones.
-type Zones struct{ table zoneTable }
-
-// With is the table's.
-func (z *Zones) With(a netip.AddrPort, id uint32, now time.Time) netip.AddrPort {
-	return z.table.with(a, id, now)
-}
-
-// Index is the table's.
-func (z *Zones) Index(name string, now time.Time) uint32 { return z.table.index(name, now) }
-
-// Len returns how many entries there are.
-func (z *Zones) Len() int { return len(z.table.names) + len(z.table.ids) }

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/sluice-push/sluice/internal/zones"
 )
 
 // Batches in one system call: recvmmsg(2) and sendmmsg(2). A call needs, for each datagram, a header of the kernel's, a vector of one
@@ -109,7 +111,7 @@ type mmsg struct {
 	connected, v6 bool
 	recv, send    func(fd uintptr, h []mmsghdr) (int, syscall.Errno)
 
-	zones zoneTable
+	zones zones.Table
 
 	mu   sync.Mutex
 	free []*batch // that nobody uses
@@ -246,7 +248,7 @@ func (m *mmsg) read(rc syscall.RawConn, ps []Packet) (int, error) {
 		p.Truncated = h.hdr.Flags&syscall.MSG_TRUNC != 0
 		addr, scope := b.names[i].get(h.hdr.Namelen)
 		if scope != 0 {
-			addr = m.zones.with(addr, scope, time.Now())
+			addr = m.zones.With(addr, scope, time.Now())
 		}
 		p.Addr = addr
 	}
@@ -285,7 +287,7 @@ func (m *mmsg) name(s *sockaddr, to netip.AddrPort) uint32 {
 	}
 	var scope uint32
 	if zone := addr.Zone(); zone != "" {
-		scope = m.zones.index(zone, time.Now())
+		scope = m.zones.Index(zone, time.Now())
 	}
 	return s.put6(addr, to.Port(), scope)
 }

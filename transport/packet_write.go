@@ -4,8 +4,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
 	"syscall"
+
+	"github.com/sluice-push/sluice/internal/zones"
 )
 
 // WriteBatch sends the datagrams in order and waits, until the write deadline, while the kernel's buffer is full. It returns how many
@@ -106,20 +107,8 @@ func (c *PacketConn) sockaddr(to netip.AddrPort) syscall.Sockaddr {
 	case !c.v6 && addr.Is4():
 		return &syscall.SockaddrInet4{Port: int(to.Port()), Addr: addr.As4()}
 	default:
-		return &syscall.SockaddrInet6{Port: int(to.Port()), Addr: addr.As16(), ZoneId: zoneIndex(addr.Zone())}
+		return &syscall.SockaddrInet6{Port: int(to.Port()), Addr: addr.As16(), ZoneId: zones.Index(addr.Zone())}
 	}
-}
-
-// zoneIndex returns the number of an interface by its name, or the number that is there instead; zero for none.
-func zoneIndex(name string) uint32 {
-	if name == "" {
-		return 0
-	}
-	if ifi, err := net.InterfaceByName(name); err == nil {
-		return uint32(ifi.Index)
-	}
-	n, _ := strconv.ParseUint(name, 10, 32)
-	return uint32(n)
 }
 
 // writeError says whom an error of writing concerns. Everything that the system says of sending is of that one datagram: if it is true

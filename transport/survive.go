@@ -4,6 +4,8 @@ import (
 	"errors"
 	"syscall"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/reserve"
 )
 
 // The pause after an error that passes, when nothing better can be done.
@@ -18,9 +20,7 @@ func (l *Listener) survive(err error, pause time.Duration) (time.Duration, error
 	switch {
 	case l.isClosed():
 		return 0, l.failed(err)
-	case isAny(err, syscall.ECONNABORTED, syscall.EPROTO, syscall.ENETDOWN, syscall.ENETUNREACH, syscall.EHOSTDOWN, syscall.EHOSTUNREACH,
-		syscall.ENOPROTOOPT): // accept(2): errors of the new connection, to be treated like its absence
-		l.aborted.Add(1)
+	case l.lost(err):
 		return 0, nil
 	case isAny(err, syscall.EMFILE, syscall.ENFILE):
 		l.exhausted.Add(1)
@@ -44,6 +44,16 @@ func (l *Listener) survive(err error, pause time.Duration) (time.Duration, error
 	case <-l.closed:
 		return 0, l.failed(err)
 	}
+}
+
+// lost reports whether an error of accepting is one of the new connection, which accept(2) wants to be treated like its absence, and counts it.
+func (l *Listener) lost(err error) bool {
+	is := isAny(err, syscall.ECONNABORTED, syscall.EPROTO, syscall.ENETDOWN, syscall.ENETUNREACH, syscall.EHOSTDOWN, syscall.EHOSTUNREACH,
+		syscall.ENOPROTOOPT)
+	if is {
+		l.aborted.Add(1)
+	}
+	return is
 }
 
 // isAny reports whether err is one of the system's errors.
@@ -73,17 +83,17 @@ func (l *Listener) warn(msg string, err error) {
 // Linux takes the descriptor before it looks for a connection, so accepting may have failed when there was none. Then this waits for
 // one in the poller, and leaves it to the next attempt: there may be descriptors by then.
 func (l *Listener) shedOne() (ok bool) {
-	if l.rc == nil {
+	if l.socket == nil || !reserve.Possible {
 		return false
 	}
 	waited := false
-	if err := l.rc.Read(func(fd uintptr) bool {
+	if err := l.wait(func(fd uintptr) bool {
 		if waited {
 			ok = true
 			return true
 		}
 		waited = true
-		switch err := l.reserve.spend(int(fd)); {
+		switch err := l.reserve.Spend(int(fd)); {
 		case err == nil:
 			l.shed.Add(1)
 			ok = true

@@ -41,9 +41,14 @@ func starve() {
 	var log lockedBuffer
 	l, err := transport.Listen(context.Background(), network, address, &transport.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	check(err)
+	accept := func() (net.Conn, error) { return acceptEither(l, how == "descriptor") }
+	if how == "loop" {
+		accept, err = acceptAsLoop(l)
+		check(err)
+	}
 	go func() {
 		for {
-			conn, err := acceptEither(l, how == "descriptor")
+			conn, err := accept()
 			check(err)
 			line, _ := bufio.NewReader(conn).ReadString('\n')
 			_, _ = conn.Write([]byte(line))
@@ -77,6 +82,9 @@ func starve() {
 		}
 	}
 }
+
+// acceptAsLoop returns what accepts with an acceptor, where there are such.
+var acceptAsLoop func(l *transport.Listener) (func() (net.Conn, error), error)
 
 // acceptEither accepts a connection, as one or as a descriptor.
 func acceptEither(l *transport.Listener, descriptor bool) (net.Conn, error) {
@@ -175,6 +183,9 @@ func TestExhausted(t *testing.T) {
 	kinds := []string{"conn tcp", "conn unix"}
 	if wrap(t, "tcp", "127.0.0.1:0", nil).Plain() {
 		kinds = append(kinds, "descriptor tcp", "descriptor unix")
+	}
+	if acceptAsLoop != nil {
+		kinds = append(kinds, "loop tcp")
 	}
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {

@@ -19,6 +19,9 @@ type Options struct {
 	NotSent int
 }
 
+// Option is one of setsockopt(2).
+type Option struct{ Level, Name, Value int }
+
 // Control returns what net.Dialer and net.ListenConfig call before a socket connects or listens, nil when there is nothing to set. It may
 // be used any number of times, concurrently.
 func Control(o Options) func(network, address string, c syscall.RawConn) error {

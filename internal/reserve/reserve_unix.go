@@ -1,6 +1,6 @@
 //go:build unix
 
-package transport
+package reserve
 
 import (
 	"errors"
@@ -8,28 +8,28 @@ import (
 	"syscall"
 )
 
-// havePoller says that a descriptor of the listening socket can wait in the runtime's poller.
-const havePoller = true
-
 var errNoReserve = errors.New("no descriptor in reserve")
 
-// reserve is a descriptor that is open for nothing, to be given up when there is no other. The lock is held over its system calls,
+// Possible says that there are descriptors to have and to give up.
+const Possible = true
+
+// Reserve is a descriptor that is open for nothing, to be given up when there is no other. The lock is held over its system calls,
 // none of which can block: two in need at once would take each other's.
-type reserve struct {
+type Reserve struct {
 	mu    sync.Mutex
 	fd    int
 	taken bool // fd is open
 	ended bool
 }
 
-// fill takes a descriptor if the reserve is empty.
-func (r *reserve) fill() {
+// Fill takes a descriptor if the reserve is empty.
+func (r *Reserve) Fill() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fillLocked()
 }
 
-func (r *reserve) fillLocked() {
+func (r *Reserve) fillLocked() {
 	if r.taken || r.ended {
 		return
 	}
@@ -39,8 +39,8 @@ func (r *reserve) fillLocked() {
 	}
 }
 
-// spend accepts a connection with the reserve's place, closes it, and fills the reserve again. The error is accept's.
-func (r *reserve) spend(listener int) error {
+// Spend accepts a connection with the reserve's place, closes it, and fills the reserve again. The error is accept's.
+func (r *Reserve) Spend(listener int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fillLocked()
@@ -61,8 +61,8 @@ func (r *reserve) spend(listener int) error {
 	}
 }
 
-// close gives the descriptor back for good.
-func (r *reserve) close() {
+// Close gives the descriptor back for good.
+func (r *Reserve) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = true

@@ -1,0 +1,4 @@
+package door
+
+// Break makes the next call of Admit fail.
+func (d *Door) Break() { d.acceptor.Close() }

@@ -1,0 +1,54 @@
+//go:build unix
+
+package reserve_test
+
+import (
+	"io"
+	"net"
+	"syscall"
+	"testing"
+
+	"github.com/sluice-push/sluice/internal/reserve"
+)
+
+// Who waits is accepted with the reserve's place and closed, as often as somebody waits; at the end there is none.
+func TestSpend(t *testing.T) {
+	ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	rc, err := ln.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r reserve.Reserve
+	spend := func() (err error) {
+		if failed := rc.Control(func(fd uintptr) { err = r.Spend(int(fd)) }); failed != nil {
+			t.Fatal(failed)
+		}
+		return err
+	}
+	r.Fill()
+	for range 3 {
+		if err := spend(); err != syscall.EAGAIN {
+			t.Fatalf("nobody waits: %v", err)
+		}
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := spend(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("the peer hears %v", err)
+		}
+		_ = conn.Close()
+	}
+	r.Close()
+	r.Fill()
+	if err := spend(); err == nil || err == syscall.EAGAIN {
+		t.Errorf("a reserve that is closed was spent: %v", err)
+	}
+}

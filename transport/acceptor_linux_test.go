@@ -1,0 +1,241 @@
+package transport_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/sluice-push/sluice/internal/epoll"
+	"github.com/sluice-push/sluice/transport"
+)
+
+func init() { acceptAsLoop = asLoop }
+
+// watched is a listener whose acceptor is watched by a list.
+type watched struct {
+	l      *transport.Listener
+	list   *epoll.List
+	events *epoll.Buffer
+	a      *transport.Acceptor // or nil
+	left   int                 // how often leave was called
+}
+
+func watch(l *transport.Listener) (*watched, error) {
+	list, err := epoll.New()
+	return &watched{l: l, list: list, events: epoll.NewBuffer(4)}, err
+}
+
+func (w *watched) begin() (err error) {
+	w.a, err = w.l.Acceptor(func(fd int) error { return w.list.Add(fd, epoll.In, 1) }, func(fd int) {
+		w.left++
+		_ = w.list.Remove(fd)
+	})
+	return err
+}
+
+// next waits for a connection.
+func (w *watched) next() (transport.Descriptor, error) {
+	for {
+		if err := w.list.Wait(w.events, -1); err != nil {
+			return transport.Descriptor{}, err
+		}
+		if d, ok, err := w.a.Accept(); ok || err != nil {
+			return d, err
+		}
+	}
+}
+
+// asLoop returns what accepts as a server with a loop does: with an acceptor until that fails, and then once without.
+func asLoop(l *transport.Listener) (func() (net.Conn, error), error) {
+	w, err := watch(l)
+	return func() (net.Conn, error) {
+		for {
+			if w.a == nil {
+				conn, err := acceptEither(l, true)
+				if err == nil && w.begin() != nil {
+					w.a = nil
+				}
+				return conn, err
+			}
+			d, err := w.next()
+			if err == nil {
+				defer d.Close()
+				return transport.Attach(d)
+			}
+			w.a.Close()
+			w.a = nil
+		}
+	}, err
+}
+
+// watchedTCP returns a listener of TCP and its acceptor.
+func watchedTCP(t *testing.T, o *transport.Options) *watched {
+	t.Helper()
+	w, err := watch(listen(t, "tcp", "127.0.0.1:0", o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = w.l.Close()
+		_ = w.list.Close()
+	})
+	if err := w.begin(); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func dialed(t *testing.T, l *transport.Listener) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	return conn
+}
+
+// An acceptor returns who is there and does not wait for others; what waits in Accept and AcceptDescriptor has its turn when it is closed.
+func TestAcceptor(t *testing.T) {
+	l := listen(t, "tcp", "127.0.0.1:0", nil)
+	w, err := watch(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.list.Close()
+	got := make(chan net.Conn)
+	for _, bare := range []bool{false, true} { // one of each waits when the acceptor begins, and one when it has begun
+		go func() {
+			for range 2 {
+				conn, err := acceptEither(l, bare)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- conn
+			}
+		}()
+	}
+	if err := w.begin(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Acceptor(nil, nil); err == nil {
+		t.Error("there are two acceptors")
+	}
+	for range 10 {
+		conn := dialed(t, l)
+		d, err := w.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := conn.LocalAddr().(*net.TCPAddr).AddrPort(); d.Remote != at || d.Local.String() != l.Addr().String() {
+			t.Error(d.Remote, at, d.Local)
+		}
+		_ = d.Close()
+		if _, ok, err := w.a.Accept(); ok || err != nil {
+			t.Error(ok, err)
+		}
+	}
+	select {
+	case conn := <-got:
+		t.Error("another got", conn)
+	default:
+	}
+	w.a.Close()
+	w.a.Close()
+	if _, _, err := w.a.Accept(); !errors.Is(err, net.ErrClosed) || w.left != 1 {
+		t.Error(err, w.left)
+	}
+	for range 4 {
+		dialed(t, l)
+		_ = (<-got).Close()
+	}
+	if err := w.begin(); err != nil {
+		t.Fatal(err)
+	}
+	if n := l.Stats().Accepted; n != 14 {
+		t.Error(n)
+	}
+}
+
+// Close of the listener ends its acceptor, and who waits for that; the port is free at once.
+func TestAcceptorClosed(t *testing.T) {
+	w := watchedTCP(t, nil)
+	waits := make(chan error)
+	go func() {
+		_, err := w.l.AcceptDescriptor()
+		waits <- err
+	}()
+	if err := w.l.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-waits; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	<-w.l.Closed()
+	again, err := transport.Listen(context.Background(), "tcp", w.l.Addr().String(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = again.Close()
+	if _, _, err := w.a.Accept(); !errors.Is(err, net.ErrClosed) || w.left != 1 {
+		t.Error(err, w.left)
+	}
+	if err := w.begin(); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// What join says is what Acceptor says, and the listener is as it was.
+func TestAcceptorJoin(t *testing.T) {
+	l := listen(t, "tcp", "127.0.0.1:0", nil)
+	no := errors.New("no")
+	if _, err := l.Acceptor(func(int) error { return no }, func(int) { t.Error("left") }); !errors.Is(err, no) {
+		t.Error(err)
+	}
+	conn := dialed(t, l)
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = accepted.Close()
+	if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
+		t.Error(err)
+	}
+}
+
+// Other listeners have none.
+func TestAcceptorUnsupported(t *testing.T) {
+	for name, l := range map[string]*transport.Listener{
+		"wrapped": wrap(t, "tcp", "127.0.0.1:0", nil),
+		"unix":    listen(t, "unix", socketPath(t), nil),
+		"proxy":   listen(t, "tcp", "127.0.0.1:0", &transport.Options{Proxy: &transport.Proxy{}}),
+	} {
+		w, err := watch(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.begin(); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = w.list.Close()
+	}
+}
+
+// The options are on connections that Accept makes after an acceptor, too.
+func TestAcceptorOptions(t *testing.T) {
+	w := watchedTCP(t, &transport.Options{Delay: true, KeepAlive: 70 * time.Second})
+	w.a.Close()
+	dialed(t, w.l)
+	conn, err := w.l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := bare(t, conn)
+	if d, k := getsockopt(t, fd, 6, 1), getsockopt(t, fd, 6, 4); d != 0 || k != 70 { // TCP_NODELAY, TCP_KEEPIDLE
+		t.Error(d, k)
+	}
+}
