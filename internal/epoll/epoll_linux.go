@@ -41,8 +41,13 @@ type List struct {
 	wake int
 
 	// Owned by who waits: a duplicate of fd in the runtime's poller, made when it is first needed.
-	file *os.File
-	rc   syscall.RawConn
+	file   *os.File
+	rc     syscall.RawConn
+	poll   func(uintptr) bool // tryPoll
+	parked *Buffer            // what it fills
+	polled error
+	until  time.Time // the deadline, zero for none
+	late   bool      // it has passed
 }
 
 // New makes an empty list.
@@ -134,24 +139,37 @@ func (l *List) Park(b *Buffer, d time.Duration) error {
 			return err
 		}
 	}
+	if err := l.wakeBy(d); err != nil {
+		return err
+	}
+	// The poller tells of changes only: there is nothing to wait for before Poll has found nothing.
+	b.n = 0
+	l.parked = b
+	err := l.rc.Read(l.poll)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		l.until, err = time.Time{}, nil
+		l.late = true
+	}
+	return errors.Join(l.polled, err)
+}
+
+// wakeBy has the poller return in d, or never if that is negative. It may do so earlier: a deadline that is near enough is not moved.
+func (l *List) wakeBy(d time.Duration) error {
 	var until time.Time
 	if d > 0 {
 		until = time.Now().Add(d)
 	}
-	if err := l.file.SetReadDeadline(until); err != nil {
-		return err
+	if !l.late && (l.until.Equal(until) || d > 0 && !l.until.IsZero() && l.until.Before(until)) {
+		return nil
 	}
-	b.n = 0
-	var polled error
-	// The poller tells of changes only: there is nothing to wait for before Poll has found nothing.
-	err := l.rc.Read(func(uintptr) bool {
-		polled = l.Poll(b)
-		return polled != nil || b.n > 0
-	})
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = nil
-	}
-	return errors.Join(polled, err)
+	l.until, l.late = until, false
+	return l.file.SetReadDeadline(until)
+}
+
+// tryPoll is called by the poller, for Park.
+func (l *List) tryPoll(uintptr) bool {
+	l.polled = l.Poll(l.parked)
+	return l.polled != nil || l.parked.n > 0
 }
 
 // register puts the list into the runtime's poller.
@@ -170,7 +188,7 @@ func (l *List) register() error {
 		_ = file.Close()
 		return err
 	}
-	l.file, l.rc = file, rc
+	l.file, l.rc, l.poll = file, rc, l.tryPoll
 	return nil
 }
 
