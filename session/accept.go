@@ -121,7 +121,7 @@ func temporary(err error) bool {
 // happen.
 func (srv *Server) arrive(conn net.Conn, set bool) {
 	if !set {
-		setTCP(conn, &srv.o.Options)
+		srv.o.tcp().SetOn(conn)
 	}
 	p, ok := socket.Under[proxied](conn)
 	if !ok {

@@ -73,7 +73,7 @@ func (b *bare) holding() bool { return false }
 
 func (b *bare) closeWrite() bool { return syscall.Shutdown(int(b.fd), syscall.SHUT_WR) == nil }
 
-// start puts the descriptor into the loop's interest list. It is ready to be written, so its first turn comes at once.
+// start puts the descriptor into the loop's interest list. It has room, so the first turn comes at once where one is asked for.
 func (b *bare) start() {
 	s := b.session()
 	s.mu.Lock()
@@ -121,7 +121,9 @@ func (b *bare) armLocked() {
 func (b *bare) abortLocked() {
 	if b.fd >= 0 {
 		b.session().disconnectLocked()
-		_ = syscall.Shutdown(int(b.fd), syscall.SHUT_RDWR)
+		if !b.reset {
+			_ = syscall.Shutdown(int(b.fd), syscall.SHUT_RDWR)
+		}
 	}
 }
 
@@ -171,28 +173,36 @@ func (s *Session) maskLocked() uint32 {
 	switch {
 	case s.seat.away, s.seat.deaf:
 		mask |= epoll.OneShot
-	case !s.opened:
+	case !s.opened && (s.seat.tls != nil || s.slowLocked()):
 		mask |= epoll.Out | epoll.OneShot
+	case !s.opened:
+		mask = withRoom
 	case s.slowLocked():
 		mask |= epoll.In | epoll.OneShot
 	case s.pen == penDraining || s.seat.tls != nil:
 		mask |= epoll.In
 	default:
-		mask |= epoll.In | epoll.End | epoll.Edge
+		mask |= onArrival
 	}
 	return mask
 }
 
-// stale is in no mask.
-const stale uint32 = 1 << 24
+// The masks of a session that nobody waits for. With room a report comes at once as well, and then none for that: the kernel tells of room
+// where a write has failed for want of it, and then the mask is another. So there is no need to change it.
+const (
+	onArrival = epoll.In | epoll.End | epoll.Edge
+	withRoom  = onArrival | epoll.Out
+
+	stale uint32 = 1 << 24 // is in no mask
+)
 
 // watchForLocked tells the kernel what the session is to be watched for, if that has changed.
 func (s *Session) watchForLocked() {
 	if s.fd < 0 || !s.seat.watched {
 		return
 	}
-	mask := s.maskLocked()
-	if mask == s.seat.mask || mask == epoll.OneShot && s.seat.mask == 0 && !s.unreportedLocked() {
+	mask, old := s.maskLocked(), s.seat.mask
+	if mask == old || mask == onArrival && old == withRoom || mask == epoll.OneShot && old == 0 && !s.unreportedLocked() {
 		return
 	}
 	s.seat.mask = mask
@@ -322,7 +332,7 @@ func (s *Session) take(t turn) {
 		}
 	case t.open:
 		goOn = s.open() && (len(s.in.Unread()) == 0 || s.receive(0))
-		t.read = s.seat.tls != nil && !s.leaves() // which may have read more than the handshake
+		t.read = (t.read || s.seat.tls != nil) && !s.leaves() // TLS may have read more than the handshake
 	}
 	if goOn && t.tick {
 		s.tick()
@@ -392,7 +402,9 @@ func (s *Session) turnedLocked() {
 	}
 	fd := int(s.fd)
 	s.fd = -1
-	_ = s.seat.loop.list.Remove(fd)
+	if s.seat.mask&epoll.Edge == 0 { // or else the kernel has nothing more to report, even if somebody keeps a duplicate
+		_ = s.seat.loop.list.Remove(fd)
+	}
 	_ = syscall.Close(fd)
 	if s.seat.copied != nil {
 		_ = s.seat.copied.Close()

@@ -3,8 +3,8 @@ package session
 import (
 	"errors"
 	"fmt"
-	"sync"
 
+	"github.com/sluice-push/sluice/internal/waitlist"
 	"github.com/sluice-push/sluice/workerpool"
 )
 
@@ -32,9 +32,7 @@ type errand struct {
 	owed  bool  // nobody has begun it
 	since int64 // when that was noted, or the clocks were last moved for it, by the server's clock
 
-	// Guarded by the mutex of the line.
-	waits      bool // in line
-	prev, next *Session
+	place waitlist.Node[*Session] // in the line
 
 	inside bool // owned by who has the turn: that is the executor
 
@@ -62,25 +60,16 @@ const (
 	partTick
 )
 
-// hiring is the line of sessions whose errands the executor has no room for. One that is over leaves it.
-type hiring struct {
-	mu sync.Mutex
-	// Guarded by mu.
-	first, last *Session
-	length      int
-	asking      int // how many are out of it while the executor is asked again
-}
-
 // outsideLocked reports whether turns are the executor's. Those of a session whose messages are received wait for who receives, which
 // is not work.
 func (s *Session) outsideLocked() bool { return s.errand != nil && s.pull == nil }
 
 // hire gives the errand of s, which is owed, to the executor, behind those that wait already.
 func (srv *Server) hire(s *Session) {
-	if !srv.hiring.waiting() && srv.submit(s) {
+	if !srv.hiring.Waiting() && srv.submit(s) {
 		return
 	}
-	srv.hiring.add(s, false)
+	srv.line(s, false)
 	srv.watch.ensure()
 }
 
@@ -105,100 +94,38 @@ func (srv *Server) hireWaiting() {
 // ask gives the executor the errand of the first in line, and reports whether it took it. If not, the session is the first again, or the
 // last.
 func (srv *Server) ask(first bool) bool {
-	h := &srv.hiring
-	s := h.take()
-	if s == nil {
+	n := srv.hiring.Take()
+	if n == nil {
 		return false
 	}
-	taken := srv.submit(s)
+	taken := srv.submit(n.Value)
 	if !taken {
-		h.add(s, first)
+		srv.line(n.Value, first)
 	}
-	h.mu.Lock()
-	h.asking--
-	h.mu.Unlock()
+	srv.hiring.Answered()
 	return taken
 }
 
 // lookMost is how many in line the watch asks for.
 const lookMost = 64
 
-// look is called by the watch. It reports whether a session waits. It asks for others than the first as well: an executor with a queue for
-// each of its workers may have room for those. Unless there are many they keep their order.
-func (h *hiring) look(srv *Server) bool {
-	h.mu.Lock()
-	n := h.length
-	h.mu.Unlock()
+// lookHiring is called by the watch. It reports whether a session waits. It asks for others than the first as well: an executor with a queue
+// for each of its workers may have room for those. Unless there are many they keep their order.
+func (srv *Server) lookHiring() bool {
+	n := srv.hiring.Len()
 	for range min(n, lookMost) {
 		srv.ask(false)
 	}
 	return n > 0
 }
 
-// waiting reports whether the line is not empty, or may not be in a moment.
-func (h *hiring) waiting() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.length+h.asking > 0
-}
-
-// add puts s in line, at one of its ends, unless its errand was taken back meanwhile.
-func (h *hiring) add(s *Session, first bool) {
+// line puts s in line, at one of its ends, unless its errand was taken back meanwhile.
+func (srv *Server) line(s *Session, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.errand.owed {
-		return
+	if s.errand.owed {
+		srv.hiring.Add(&s.errand.place, first)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := s.errand
-	e.waits = true
-	h.length++
-	switch {
-	case h.first == nil:
-		h.first, h.last = s, s
-	case first:
-		e.next, h.first.errand.prev, h.first = h.first, s, s
-	default:
-		e.prev, h.last.errand.next, h.last = h.last, s, s
-	}
-}
-
-// take takes the first out of the line, in order to ask for it. Without any it returns nil.
-func (h *hiring) take() *Session {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := h.first
-	if s != nil {
-		h.dropLocked(s)
-		h.asking++
-	}
-	return s
-}
-
-// drop takes s out of the line, if it is there.
-func (h *hiring) drop(s *Session) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if s.errand.waits {
-		h.dropLocked(s)
-	}
-}
-
-func (h *hiring) dropLocked(s *Session) {
-	e := s.errand
-	if e.prev != nil {
-		e.prev.errand.next = e.next
-	} else {
-		h.first = e.next
-	}
-	if e.next != nil {
-		e.next.errand.prev = e.prev
-	} else {
-		h.last = e.prev
-	}
-	e.prev, e.next, e.waits = nil, nil, false
-	h.length--
 }
 
 // execute is the task of the executor.
@@ -239,7 +166,7 @@ func (s *Session) retractLocked() bool {
 		return false
 	}
 	s.errand.owed = false
-	s.srv.hiring.drop(s)
+	s.srv.hiring.Drop(&s.errand.place)
 	return true
 }
 

@@ -55,3 +55,13 @@ func Spins(srv *Server) bool {
 
 // Farewell has TLS write its end while there is no room for it.
 func Farewell(s *Session) error { return s.seat.tls.mem.CloseWrite() }
+
+// Doors returns at how many listeners loops accept.
+func Doors(srv *Server) (n int) {
+	for _, l := range srv.loops.list() {
+		l.mu.Lock()
+		n += len(l.doors)
+		l.mu.Unlock()
+	}
+	return n
+}

@@ -238,8 +238,4 @@ func Larges(s *Session) int {
 func Ending(s *Session) bool { return s.phase.Load() == phaseEnding }
 
 // InLine returns how many sessions wait in line for their executor.
-func InLine(srv *Server) int {
-	srv.hiring.mu.Lock()
-	defer srv.hiring.mu.Unlock()
-	return srv.hiring.length
-}
+func InLine(srv *Server) int { return srv.hiring.Len() }

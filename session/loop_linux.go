@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/door"
 	"github.com/sluice-push/sluice/internal/epoll"
 	"github.com/sluice-push/sluice/internal/handle"
 	"github.com/sluice-push/sluice/internal/prefetch"
@@ -75,8 +76,10 @@ type loop struct {
 	// Guarded by mu.
 	wheel    *timingwheel.Wheel[*Session]
 	seated   handle.Table[*Session] // by the handles by which the kernel knows them
+	doors    map[uint64]*door.Door  // by their handles, under which no session is seated
 	posted   []*Session
 	asleep   bool
+	visited  bool  // a goroutine has brought a session since the driver last napped
 	wakeAt   int64 // when the driver will wake by itself; valid while asleep, 0 is never
 	stopping bool
 }
@@ -86,7 +89,7 @@ func newLoop(srv *Server) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{srv: srv, list: list, wheel: timingwheel.NewWheel[*Session](wheelTick, wheelSlots)}
+	l := &loop{srv: srv, list: list, doors: make(map[uint64]*door.Door), wheel: timingwheel.NewWheel[*Session](wheelTick, wheelSlots)}
 	l.now.Store(srv.clock())
 	l.hand(nil)
 	return l, nil
@@ -97,6 +100,13 @@ func (l *loop) sit(s *Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.seat.handle = l.seated.Add(s)
+}
+
+// visit notes that a goroutine has brought a session.
+func (l *loop) visit() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.visited = true
 }
 
 // rise takes the handle back, and cancels the timer.
@@ -169,6 +179,7 @@ type driver struct {
 
 	// Owned by the driver; by who took over when the stamp says so.
 	events *epoll.Buffer
+	doors  []*door.Door // at which somebody waits
 	work   []job
 	next   int            // the first job that is not begun
 	in     *buffer.Buffer // for what a session reads in its turn
@@ -192,6 +203,7 @@ func (d *driver) run() {
 			_ = l.list.Close()
 			return
 		}
+		d.admit()
 	}
 }
 
@@ -263,8 +275,11 @@ func (d *driver) gather() bool {
 			l.list.Rested()
 			continue
 		}
-		if s, ok := l.seated.At(ev.Data()); ok {
+		switch s, ok := l.seated.At(ev.Data()); {
+		case s != nil:
 			d.work = append(d.work, job{s, ev.Ready})
+		case ok && l.doors[ev.Data()] != nil:
+			d.doors = append(d.doors, l.doors[ev.Data()])
 		}
 	}
 	for i, s := range l.posted {
@@ -296,18 +311,22 @@ func (d *driver) nap() (over bool) {
 		wait = max(0, time.Duration(at-l.srv.clock()))
 	}
 	l.asleep = true
+	visited := l.visited
+	l.visited = false
 	l.mu.Unlock()
 	// An error, which there is no reason for, is an empty wait.
-	if d.share(l.srv.loops.slow.Slow(l.srv.clock())); d.shared {
+	slow := l.srv.loops.slow.Slow(l.srv.clock())
+	if d.share(slow || visited); d.shared {
 		_ = l.list.Park(d.events, wait)
 	} else {
 		_ = l.list.Wait(d.events, wait)
 	}
+	d.share(slow)
 	return false
 }
 
 // share makes the driver a goroutine among others, or the only one of its thread. A thread that waits in the kernel is woken at once
-// even if all processors are busy; but turns that are given to goroutines wait for its processor.
+// even if all processors are busy; but goroutines that are at work, as are those that take turns or bring connections, wait for its processor.
 func (d *driver) share(shared bool) {
 	switch {
 	case shared && !d.shared:

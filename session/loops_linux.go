@@ -1,6 +1,7 @@
 package session
 
 import (
+	"math"
 	"net"
 	"runtime"
 	"slices"
@@ -63,6 +64,7 @@ func (ls *loops) seat(s *Session, conn net.Conn) bool {
 		return false
 	}
 	ls.sit(s, d)
+	s.seat.loop.visit()
 	if d.Unix {
 		s.seat.here, s.seat.there = here, there
 	}
@@ -94,7 +96,7 @@ func (ls *loops) get(srv *Server) []*loop {
 	if ls.stopped {
 		return nil
 	}
-	ls.crew = crew.New(func(a away) { a.s.turnAway(a.t) }, srv.watch.ensure)
+	ls.crew = crew.New(math.MaxInt, func(a away) { a.s.turnAway(a.t) }, srv.watch.ensure)
 	var all []*loop
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
 		l, err := newLoop(srv)

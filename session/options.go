@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -162,6 +163,11 @@ func (o *Options) socket() *transport.Options {
 	return &transport.Options{
 		Delay: o.Delay, KeepAlive: o.KeepAlive, SendBuffer: o.SendBuffer, NotSentLowat: o.NotSentLowat, Logger: o.Logger,
 	}
+}
+
+// tcp returns those of a connection that was made elsewhere.
+func (o *Options) tcp() socket.TCP {
+	return socket.TCP{Delay: o.Delay, KeepAlive: o.KeepAlive, Send: o.SendBuffer, NotSent: o.NotSentLowat}
 }
 
 // settings are options, read, with what is derived from them.

@@ -117,6 +117,9 @@ func (c *raw) closeWrite() bool { return halfClose(c.s.own.conn) }
 
 // abort shuts the socket down, which wakes whoever waits for it. The descriptor stays the reading goroutine's, which closes it.
 func (c *raw) abort() func() {
+	if c.s.reset {
+		return nil
+	}
 	_ = c.rc.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
 	return nil
 }

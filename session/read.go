@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 
 	"github.com/sluice-push/sluice/internal/buffer"
 )
@@ -280,7 +281,10 @@ func (s *Session) reply() {
 // ended is called when reading has failed for good.
 func (s *Session) ended(err error) {
 	if !errors.Is(err, io.EOF) {
-		s.fail(ByError, fmt.Errorf("session: read: %w", err))
+		s.mu.Lock()
+		s.reset = errors.Is(err, syscall.ECONNRESET)
+		s.failLocked(ByError, &readError{err})
+		s.mu.Unlock()
 		return
 	}
 	if len(s.in.Unread()) > 0 {
@@ -288,3 +292,9 @@ func (s *Session) ended(err error) {
 	}
 	s.end(&CloseInfo{By: ByPeer, Err: err}, nil, quits)
 }
+
+// readError is put into words when somebody reads it: thousands of connections may be reset at once.
+type readError struct{ err error }
+
+func (e *readError) Error() string { return "session: read: " + e.err.Error() }
+func (e *readError) Unwrap() error { return e.err }

@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/crew"
 	"github.com/sluice-push/sluice/internal/prefetch"
+	"github.com/sluice-push/sluice/internal/socket"
+	"github.com/sluice-push/sluice/internal/waitlist"
 )
 
 // Server runs sessions: those that it accepts in Serve and those given to ServeConn. All methods may be called concurrently.
@@ -33,7 +36,8 @@ type Server struct {
 	counters [counterShards]counters
 	watch    watch
 	loops    loops
-	hiring   hiring
+	crew     *crew.Crew[*Session]    // runs sessions that have a goroutine
+	hiring   waitlist.List[*Session] // errands that the executor has no room for: see errand.go
 	sockets  packetSockets
 	closing  chan struct{}  // closed by Close and Shutdown
 	arrivals sync.WaitGroup // what is in arriving; added to under mu while the server is not closed
@@ -70,6 +74,7 @@ func NewServer(codec Codec, h *Handler, o *Options) *Server {
 		srv.observer = *srv.o.Observer
 	}
 	srv.pools = buffer.NewPools(srv.o.ReadBuffer)
+	srv.crew = crew.New(crewKept, func(s *Session) { s.run(true) }, srv.watch.ensure)
 	return srv
 }
 
@@ -80,6 +85,9 @@ type Attach struct {
 	Limits  Limits   // the session's own limits
 	Initial []byte   // bytes of the peer that were read already, before TLS if the server begins it; copied
 	Value   any      // what Session.Value returns from the start
+
+	// Made is called with the session before it runs, for a Value that refers to it. It may keep it, and nothing else.
+	Made func(s *Session)
 }
 
 // ServeConn runs a session on a connection that was accepted elsewhere, and perhaps upgraded by another protocol. It starts the
@@ -87,7 +95,7 @@ type Attach struct {
 // A nil Attach makes it a session like those that Serve accepts. Errors: [ErrServerClosed], [ErrLimit], and [ErrTooLarge] if Initial
 // is longer than any message may be.
 func (srv *Server) ServeConn(conn net.Conn, at *Attach) (*Session, error) {
-	setTCP(conn, &srv.o.Options)
+	srv.o.tcp().SetOn(conn)
 	return srv.attach(conn, at)
 }
 
@@ -95,7 +103,7 @@ func (srv *Server) ServeConn(conn net.Conn, at *Attach) (*Session, error) {
 func (srv *Server) attach(conn net.Conn, at *Attach) (*Session, error) {
 	s := newSession(srv, at)
 	if at != nil && len(at.Initial) > 0 && srv.secures(conn) {
-		conn = &preread{conn, bytes.Clone(at.Initial)}
+		conn = &socket.Preread{Conn: conn, Unread: bytes.Clone(at.Initial)}
 	} else if at != nil && !s.in.Add(at.Initial) {
 		s.in.Drop()
 		_ = conn.Close()
@@ -203,7 +211,8 @@ func (srv *Server) abort() (found bool) {
 // ended waits for goroutines that are no session's.
 func (srv *Server) ended() {
 	srv.arrivals.Wait()
-	srv.loops.wait() // drivers start the watch
+	srv.loops.wait() // drivers start the watch, as does the crew
+	srv.crew.Wait()
 	srv.sockets.work.Wait()
 	srv.watch.wg.Wait()
 }
@@ -280,6 +289,7 @@ func (srv *Server) closeLocked() {
 func (srv *Server) emptyLocked() {
 	if srv.closed && len(srv.live) == 0 {
 		srv.loops.stop()
+		srv.crew.Dismiss(true)
 		close(srv.watch.stop)
 		close(srv.empty)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/waitlist"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -42,6 +43,7 @@ type Session struct {
 	awaits    bool  // it waits for the peer's goodbye before that
 	half      bool  // it has done so
 	discard   bool  // what arrives is thrown away undecoded; owned by who has the turn
+	reset     bool  // the peer has reset the connection
 	mu        sync.Mutex
 	fd        int32 // a loop's: −1 when it is closed
 	q         *buffer.Queue
@@ -108,12 +110,15 @@ func newSession(srv *Server, at *Attach) *Session {
 	}
 	s.SetCodec(codec)
 	if srv.o.Executor != nil {
-		s.errand = &errand{task: s.execute, done: make(chan bool, 1)}
+		s.errand = &errand{task: s.execute, done: make(chan bool, 1), place: waitlist.Node[*Session]{Value: s}}
 	}
 	if s.h.Pull {
 		s.pullLocked()
 	}
 	s.done.Add(1)
+	if at != nil && at.Made != nil {
+		at.Made(s)
+	}
 	return s
 }
 

@@ -58,10 +58,11 @@ func (w *watch) run() {
 		if idle < watchIdle {
 			continue
 		}
-		w.srv.loops.dismiss(false)
-		// A session that enters now either sees that nobody is running, or is seen.
+		// A session that enters now either sees that nobody is running, or is seen; as does a goroutine that comes to rest.
 		w.running.Store(false)
-		if w.corked.IsEmpty() && !w.srv.loops.busy() && !w.srv.hiring.waiting() && !w.srv.sockets.busy() || !w.running.CompareAndSwap(false, true) {
+		w.srv.loops.dismiss(false)
+		w.srv.crew.Dismiss(false)
+		if w.corked.IsEmpty() && !w.srv.loops.busy() && !w.srv.hiring.Waiting() && !w.srv.sockets.busy() || !w.running.CompareAndSwap(false, true) {
 			return
 		}
 	}
@@ -80,7 +81,7 @@ func (w *watch) stopped() bool {
 // look visits the sessions in the slots and reports whether there was one.
 func (w *watch) look() (seen bool) {
 	seen = w.srv.loops.look()
-	seen = w.srv.hiring.look(w.srv) || seen
+	seen = w.srv.lookHiring() || seen
 	seen = w.srv.sockets.look() || seen
 	for s := range w.corked.All {
 		seen = true

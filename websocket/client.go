@@ -119,11 +119,9 @@ func (c *Client) handshake(ctx context.Context, u *url.URL, conn net.Conn, h *wi
 	}
 	at := c.attach(made, nil)
 	at.Initial = unread
-	s, err := c.sessions.ServeConn(conn, at)
-	if err != nil {
+	if _, err := c.sessions.ServeConn(conn, at); err != nil {
 		return nil, fmt.Errorf("websocket: dial: %w", err)
 	}
-	made.began(s)
 	return made, nil
 }
 

@@ -65,30 +65,23 @@ func (srv *Server) Upgrade(w http.ResponseWriter, r *http.Request) (*Conn, error
 	}
 	at := srv.attach(c, up.Request)
 	at.Initial = up.Unread
-	s, err := srv.sessions.ServeConn(up.Conn, at)
-	if err != nil {
+	if _, err := srv.sessions.ServeConn(up.Conn, at); err != nil {
 		return nil, fmt.Errorf("websocket: %w", err)
 	}
-	c.began(s)
 	return c, nil
 }
 
 // attach is how a session begins whose handshake is done.
 func (e *engine) attach(c *Conn, r *Request) *session.Attach {
+	at := &session.Attach{Codec: c, Handler: e.serving, Value: c, Made: c.s.Store}
+	if e.h.Open == nil { // which nobody has to wait for
+		c.stage.Store(opened)
+		return at
+	}
 	h := *e.serving
-	h.Open = func(s *session.Session) error {
-		c.s.Store(s)
-		return e.open(c, r)
-	}
-	return &session.Attach{Codec: c, Handler: &h, Value: c}
-}
-
-// began is called where a session was begun with attach, for a connection that the caller knows from now on.
-func (c *Conn) began(s *session.Session) {
-	c.s.Store(s)
-	if c.e.h.Open == nil { // which nobody has to wait for
-		c.stage.CompareAndSwap(shaking, opened)
-	}
+	h.Open = func(*session.Session) error { return e.open(c, r) }
+	at.Handler = &h
+	return at
 }
 
 // Conns visits the connections that are live when it begins and whose handshake is done: Open is being called, or was. One may end while it

@@ -7,6 +7,7 @@ import "sync"
 // Crew has each piece of work done at once, by a goroutine that has ended another, or by a new one. There are as many as there are pieces
 // at a time, until they are dismissed. The methods may be called concurrently; a Crew must not be copied.
 type Crew[T any] struct {
+	most int
 	do   func(T)
 	rest func()
 
@@ -17,10 +18,10 @@ type Crew[T any] struct {
 	running sync.WaitGroup
 }
 
-// New returns a crew without goroutines. do does a piece of work. rest is called when a goroutine has come to rest, so that somebody sees to
+// New returns a crew without goroutines, of which at most so many will wait for work. do does a piece of work. rest is called when a goroutine has come to rest, so that somebody sees to
 // it that it is dismissed when nothing happens any more; it must not wait, nor call the crew.
-func New[T any](do func(T), rest func()) *Crew[T] {
-	return &Crew[T]{do: do, rest: rest}
+func New[T any](most int, do func(T), rest func()) *Crew[T] {
+	return &Crew[T]{most: most, do: do, rest: rest}
 }
 
 // Give has a piece of work done. It does not wait. After Dismiss for good somebody still does it.
@@ -52,11 +53,11 @@ func (c *Crew[T]) run(piece T) {
 	}
 }
 
-// wait puts next among those that wait, unless nobody is needed any more.
+// wait puts next among those that wait, unless there are enough, or nobody is needed any more.
 func (c *Crew[T]) wait(next chan T) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.closed || len(c.idle) >= c.most {
 		return false
 	}
 	c.idle = append(c.idle, next)

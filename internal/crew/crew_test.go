@@ -13,7 +13,7 @@ func TestKept(t *testing.T) {
 	rested := make(chan struct{}, 100)
 	hold := make(chan struct{})
 	var done atomic.Int64
-	c := crew.New(func(waits bool) {
+	c := crew.New(100, func(waits bool) {
 		if waits {
 			<-hold
 		}
@@ -40,7 +40,7 @@ func TestKept(t *testing.T) {
 func TestDismiss(t *testing.T) {
 	rested := make(chan struct{}, 1)
 	var done atomic.Int64
-	c := crew.New(func(n int64) { done.Add(n) }, func() { rested <- struct{}{} })
+	c := crew.New(100, func(n int64) { done.Add(n) }, func() { rested <- struct{}{} })
 	for range 3 {
 		c.Give(1)
 		<-rested
@@ -58,7 +58,7 @@ func TestDismiss(t *testing.T) {
 // TestAll: whatever many give at the same time is done, whenever some are dismissed.
 func TestAll(t *testing.T) {
 	var done atomic.Int64
-	c := crew.New(func(n int64) { done.Add(n) }, func() {})
+	c := crew.New(100, func(n int64) { done.Add(n) }, func() {})
 	var givers sync.WaitGroup
 	for range 4 {
 		givers.Go(func() {

@@ -1,0 +1,153 @@
+package session_test
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-push/sluice/session"
+)
+
+// serveDoor runs srv on a listener of package transport until the test ends, and returns when a loop accepts.
+func serveDoor(t *testing.T, srv *session.Server) (addr string) {
+	t.Helper()
+	addr = serve(t, srv, listenWith(t, "tcp", "127.0.0.1:0", nil))
+	first, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = first.Close() })
+	await(t, func() bool { return session.Doors(srv) == 1 })
+	return addr
+}
+
+// Loops accept connections, and serve them, whatever the handlers of others do.
+func TestDoorServes(t *testing.T) {
+	h := echo()
+	hold := make(chan struct{})
+	message := h.Message
+	h.Message = func(s *session.Session, msg []byte) {
+		if string(msg) == "hold" {
+			<-hold
+		}
+		message(s, msg)
+	}
+	srv := session.NewServer(line, &h, &session.Options{Engine: session.EngineLoop})
+	addr := serveDoor(t, srv)
+	var clients sync.WaitGroup
+	for i := range 8 {
+		clients.Go(func() {
+			for j := range 50 {
+				conn, err := net.Dial("tcp", addr)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+				what := "hello\n"
+				if i < 2 && j == 10 {
+					what = "hold\n"
+				}
+				write(t, conn, what)
+				if what == "hold\n" && i == 1 {
+					clients.Go(func() {
+						time.AfterFunc(20*time.Millisecond, sync.OnceFunc(func() { close(hold) }))
+						expect(t, conn, what)
+						_ = conn.Close()
+					})
+					continue
+				}
+				expect(t, conn, what)
+				_ = conn.Close()
+			}
+		})
+	}
+	clients.Wait()
+	await(t, func() bool { return srv.Len() == 1 })
+	if st := srv.Stats(); st.Opened != 401 || st.Messages != 400 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Who is one too many is refused, and counted.
+func TestDoorLimit(t *testing.T) {
+	h := echo()
+	srv := session.NewServer(line, &h, &session.Options{Engine: session.EngineLoop, MaxSessions: 1})
+	addr := serveDoor(t, srv)
+	for range 3 {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		expectEnd(t, conn)
+		_ = conn.Close()
+	}
+	if n := srv.Stats().Refused; n != 3 {
+		t.Error(n)
+	}
+}
+
+// When a listener is closed Serve says so, sessions go on, and another listener may come. Close frees a port at once, whoever is on the way.
+func TestDoorClosed(t *testing.T) {
+	h, sessions := opened(100)
+	srv := session.NewServer(line, &h, &session.Options{Engine: session.EngineLoop})
+	ln := listenWith(t, "tcp", "127.0.0.1:0", nil)
+	served := make(chan error)
+	go func() { served <- srv.Serve(ln) }()
+	conn, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	<-sessions
+	await(t, func() bool { return session.Doors(srv) == 1 })
+	_ = ln.Close()
+	if err := <-served; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	echoes(t, conn, "hello\n")
+
+	go func() { served <- srv.Serve(listenWith(t, "tcp", ln.Addr().String(), nil)) }()
+	await(t, func() bool {
+		other, err := net.Dial("tcp", ln.Addr().String())
+		if err == nil {
+			defer other.Close()
+			<-sessions
+		}
+		return err == nil
+	})
+	var over atomic.Bool
+	var knocking sync.WaitGroup
+	for range 4 {
+		knocking.Go(func() {
+			for !over.Load() {
+				if other, err := net.Dial("tcp", ln.Addr().String()); err == nil {
+					_ = other.Close()
+				}
+			}
+		})
+	}
+	for range 20 {
+		<-sessions
+	}
+	go func() { // who opens is not held up
+		for range sessions {
+		}
+	}()
+	_ = srv.Close()
+	if err := <-served; !errors.Is(err, session.ErrServerClosed) {
+		t.Error(err)
+	}
+	again := listenWith(t, "tcp", ln.Addr().String(), nil)
+	over.Store(true)
+	_ = again.Close()
+	knocking.Wait()
+	close(sessions)
+	if n := session.Doors(srv); n != 0 {
+		t.Error(n)
+	}
+}
