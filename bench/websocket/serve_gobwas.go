@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"net/http"
 	"slices"
 	"sync"
 
@@ -28,11 +29,31 @@ type scratch struct {
 	payload []byte
 }
 
-func startGobwas(ln net.Listener, broadcast bool) *server.Served {
+func newGobwas(broadcast bool) *gobwasServer {
 	s := &gobwasServer{all: newGroup[net.Conn](), broadcast: broadcast}
 	s.toAll = toAll(s.all, func(msg []byte) ([]byte, error) { return ws.CompileFrame(ws.NewBinaryFrame(msg)) }, writeFrame)
 	s.writers.New = func() any { return bufio.NewWriter(nil) }
 	s.scratches.New = func() any { return new(scratch) }
+	return s
+}
+
+// startGobwasHTTP starts it under net/http, whose buffer for reading it keeps.
+func startGobwasHTTP(ln net.Listener, broadcast bool) *server.Served {
+	s := newGobwas(broadcast)
+	return s.all.serve(ln, func(w http.ResponseWriter, r *http.Request) {
+		c, rw, _, err := ws.UpgradeHTTP(r, w)
+		if err != nil {
+			return
+		}
+		go s.all.run(c, c.Close, func() {
+			for s.answers(c, rw.Reader) == nil {
+			}
+		})
+	})
+}
+
+func startGobwas(ln net.Listener, broadcast bool) *server.Served {
+	s := newGobwas(broadcast)
 	var accepting sync.WaitGroup
 	accepting.Go(func() {
 		for {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"net"
 	"slices"
 	"time"
 
 	"github.com/sluice-push/sluice/bench/internal/server"
 	"github.com/sluice-push/sluice/session"
+	"github.com/sluice-push/sluice/transport"
 	"github.com/sluice-push/sluice/websocket"
 )
 
@@ -32,19 +34,31 @@ func startSluice(engine session.Engine) func(net.Listener, bool) *server.Served 
 	return func(ln net.Listener, broadcast bool) *server.Served {
 		srv := newSluice(engine, broadcast)
 		done := make(chan error, 1)
-		go func() { done <- srv.Serve(ln) }()
-		return &server.Served{Conns: srv.Len, Close: func() {
+		own := listen(ln)
+		go func() { done <- srv.Serve(own) }()
+		return &server.Served{Addr: own.Addr().String(), Conns: srv.Len, Close: func() {
 			_ = srv.Close()
 			<-done
 		}}
 	}
 }
 
+// listen returns a listener of ours in place of ln, as our documentation recommends.
+func listen(ln net.Listener) net.Listener {
+	_ = ln.Close()
+	own, err := transport.Listen(context.Background(), "tcp", ln.Addr().String(), nil)
+	if err != nil {
+		panic(err) // somebody has taken the port
+	}
+	return own
+}
+
 // startSluiceHTTP starts our server under net/http.
 func startSluiceHTTP(ln net.Listener, broadcast bool) *server.Served {
 	srv := newSluice(session.EngineLoop, broadcast)
-	stop := server.UnderHTTP(ln, srv.ServeHTTP)
-	return &server.Served{Conns: srv.Len, Close: func() {
+	own := listen(ln)
+	stop := server.UnderHTTP(own, srv.ServeHTTP)
+	return &server.Served{Addr: own.Addr().String(), Conns: srv.Len, Close: func() {
 		stop()
 		_ = srv.Close()
 	}}

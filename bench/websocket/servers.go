@@ -26,6 +26,7 @@ func rivals() []rival {
 		{name: secondWay, start: startSluiceHTTP},
 		{name: "gws", module: "github.com/lxzan/gws", start: startGWS},
 		{name: "gobwas", module: "github.com/gobwas/ws", start: startGobwas},
+		{name: "gobwas-http", module: "github.com/gobwas/ws", start: startGobwasHTTP},
 		{name: "gorilla", module: "github.com/gorilla/websocket", start: startGorilla},
 		{name: "coder", module: "github.com/coder/websocket", start: startCoder},
 		{name: "fasthttp", module: "github.com/fasthttp/websocket", start: startFastHTTP},
