@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/crew"
+	"github.com/sluice-push/sluice/internal/late"
 	"github.com/sluice-push/sluice/internal/slowness"
 	"github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/transport"
@@ -50,7 +51,7 @@ func (ls *loops) seat(s *Session, conn net.Conn) bool {
 		return false
 	}
 	switch conn.(type) {
-	case *net.TCPConn, *net.UnixConn:
+	case *net.TCPConn, *net.UnixConn, *late.Conn:
 	default:
 		return false
 	}

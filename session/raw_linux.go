@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/late"
 )
 
 // This file reads and writes descriptors with raw system calls (package internal/buffer): they do not block, so the scheduler need not
@@ -34,6 +35,8 @@ func newRaw(s *Session) stream {
 	var err error
 	switch conn := s.own.conn.(type) {
 	case *net.TCPConn:
+		c.rc, err = conn.SyscallConn()
+	case *late.Conn:
 		c.rc, err = conn.SyscallConn()
 	case *net.UnixConn:
 		if conn.LocalAddr().Network() != "unix" {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"syscall"
 
+	conns "github.com/sluice-push/sluice/internal/late"
 	"github.com/sluice-push/sluice/internal/zones"
 )
 
@@ -106,6 +107,18 @@ func addrPort(sa syscall.Sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
+// late is a listener whose connections are late.
+type late struct{ *Listener }
+
+// Accept returns a *conns.Conn.
+func (l late) Accept() (net.Conn, error) {
+	d, err := l.AcceptDescriptor()
+	if err != nil {
+		return nil, err
+	}
+	return conns.New(d.FD, net.TCPAddrFromAddrPort(d.Remote), l.here.TCP(d.Local)), nil
+}
+
 func detach(conn net.Conn) (Descriptor, bool, error) {
 	var d Descriptor
 	var sc syscall.Conn
@@ -113,6 +126,11 @@ func detach(conn net.Conn) (Descriptor, bool, error) {
 	case *net.TCPConn:
 		sc = conn
 		d.Remote, d.Local = addrPortOf(conn.RemoteAddr()), addrPortOf(conn.LocalAddr())
+	case *conns.Conn:
+		d.Remote, d.Local = addrPortOf(conn.RemoteAddr()), addrPortOf(conn.LocalAddr())
+		var err error
+		d.FD, err = conn.Take()
+		return d, true, err
 	case *net.UnixConn:
 		if conn.LocalAddr().Network() != "unix" {
 			return d, false, nil

@@ -13,6 +13,8 @@ const haveDescriptors = false
 
 type acceptCall struct{}
 
+type late struct{ *Listener }
+
 func (*Listener) acceptDescriptor() (Descriptor, error) { return Descriptor{}, errors.ErrUnsupported }
 
 func (*Listener) acceptNow(int) (Descriptor, bool, error) {

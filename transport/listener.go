@@ -35,6 +35,7 @@ type Listener struct {
 	reserve reserve.Reserve
 
 	bare, conns sock.Heirs // accepted by us, and by package net
+	here        sock.Addresses
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -222,6 +223,16 @@ func (l *Listener) failed(err error) error {
 		return err
 	}
 	return &net.OpError{Op: "accept", Net: l.Addr().Network(), Addr: l.Addr(), Err: err}
+}
+
+// Late returns l as a listener whose connections are not in the poller of the runtime before somebody has to wait for them, where l is
+// [Listener.Plain] and of TCP; elsewhere it returns l. It is for servers of net/http whose connections are taken over ([Detach]),
+// as WebSocket does: each costs four system calls less. They have the methods of *net.TCPConn that net/http uses, and no finalizer.
+func (l *Listener) Late() net.Listener {
+	if l.Plain() && !l.unix {
+		return late{l}
+	}
+	return l
 }
 
 // Closed returns a channel that is closed by Close.

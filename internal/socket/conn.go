@@ -2,6 +2,7 @@ package socket
 
 import (
 	"net"
+	"syscall"
 	"time"
 )
 
@@ -15,7 +16,7 @@ type TCP struct {
 
 // SetOn applies it to the TCP connection under conn, if there is one. What the system refuses is not worth losing a client for.
 func (o TCP) SetOn(conn net.Conn) {
-	tcp, ok := Under[*net.TCPConn](conn)
+	tcp, ok := Under[adjustable](conn)
 	if !ok {
 		return
 	}
@@ -31,6 +32,15 @@ func (o TCP) SetOn(conn net.Conn) {
 	if o.NotSent > 0 {
 		_ = Set(tcp, Options{NotSent: o.NotSent})
 	}
+}
+
+// adjustable is a TCP connection: that of package net, or package late.
+type adjustable interface {
+	net.Conn
+	syscall.Conn
+	SetNoDelay(noDelay bool) error
+	SetKeepAliveConfig(config net.KeepAliveConfig) error
+	SetWriteBuffer(bytes int) error
 }
 
 // Preread is a connection of which some bytes were read already.

@@ -1,0 +1,233 @@
+package late
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sluice-push/sluice/internal/buffer"
+)
+
+// Conn is a TCP connection. As those of package net it may be used by several goroutines at once.
+type Conn struct {
+	remote, local net.Addr // set when made
+
+	writing sync.Mutex // held during Write, before mu
+	mu      sync.Mutex
+	// Guarded by mu.
+	fd            int      // −1 when it is over
+	file          *os.File // nil until somebody had to wait; then the descriptor is in its care
+	reads, writes time.Time
+}
+
+// New makes a connection of a descriptor that does not block and is in nobody's poller. It owns it.
+func New(fd int, remote, local net.Addr) *Conn { return &Conn{fd: fd, remote: remote, local: local} }
+
+// LocalAddr returns the address on this side.
+func (c *Conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr returns the address of the peer.
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// Read reads what is there, and waits if there is nothing.
+func (c *Conn) Read(p []byte) (n int, err error) {
+	f, err := c.attempt(&c.reads, func(fd uintptr) (bool, error) {
+		if len(p) == 0 {
+			return true, nil
+		}
+		var errno syscall.Errno
+		switch n, errno = buffer.Receive(fd, p); {
+		case errno == syscall.EAGAIN:
+			return false, nil
+		case errno != 0:
+			return true, os.NewSyscallError("read", errno)
+		case n == 0:
+			return true, io.EOF
+		}
+		return true, nil
+	})
+	if f != nil && err == nil {
+		n, err = f.Read(p)
+	}
+	return n, c.failed("read", err)
+}
+
+// Write writes all of p, and waits for room.
+func (c *Conn) Write(p []byte) (n int, err error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	f, err := c.attempt(&c.writes, func(fd uintptr) (bool, error) {
+		for n < len(p) {
+			sent, errno := buffer.Send(fd, p[n:])
+			switch {
+			case errno == syscall.EAGAIN:
+				return false, nil
+			case errno != 0:
+				return true, os.NewSyscallError("write", errno)
+			}
+			n += sent
+		}
+		return true, nil
+	})
+	if f != nil && err == nil {
+		var more int
+		more, err = f.Write(p[n:])
+		n += more
+	}
+	return n, c.failed("write", err)
+}
+
+// attempt calls do, which reports whether that was all, unless the connection is in the poller already. Where there is something to wait for
+// it joins. The file is who waits, and is nil when there is nothing more to be done.
+func (c *Conn) attempt(until *time.Time, do func(fd uintptr) (bool, error)) (*os.File, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.fd < 0:
+		return nil, net.ErrClosed
+	case c.file != nil:
+		return c.file, nil
+	case !until.IsZero() && !time.Now().Before(*until):
+		return nil, os.ErrDeadlineExceeded
+	}
+	if done, err := do(uintptr(c.fd)); done {
+		return nil, err
+	}
+	return c.joinLocked()
+}
+
+// joinLocked puts the descriptor into the poller, and returns it as a file.
+func (c *Conn) joinLocked() (*os.File, error) {
+	if c.file != nil {
+		return c.file, nil
+	}
+	c.file = os.NewFile(uintptr(c.fd), "socket")
+	return c.file, errors.Join(c.file.SetReadDeadline(c.reads), c.file.SetWriteDeadline(c.writes))
+}
+
+// failed dresses an error as package net does.
+func (c *Conn) failed(op string, err error) error {
+	if err == nil || err == io.EOF { //nolint:errorlint // a plain one is what readers are to get
+		return err
+	}
+	if inner, ok := errors.AsType[*os.PathError](err); ok {
+		err = inner.Err
+	}
+	if errors.Is(err, os.ErrClosed) {
+		err = net.ErrClosed
+	}
+	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: err}
+}
+
+// Close closes the connection. Who waits returns.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fd := c.fd
+	if c.fd = -1; fd < 0 {
+		return c.failed("close", net.ErrClosed)
+	}
+	if c.file != nil {
+		return c.failed("close", c.file.Close())
+	}
+	return c.failed("close", os.NewSyscallError("close", syscall.Close(fd)))
+}
+
+// Take returns the descriptor, which is the caller's then: in nobody's poller. The connection is over. Nobody may be reading or writing.
+func (c *Conn) Take() (fd int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fd = c.fd
+	switch {
+	case fd < 0:
+		return -1, net.ErrClosed
+	case c.file != nil: // the runtime gives none back
+		err = c.controlLocked(func(old uintptr) error {
+			dup, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, old, syscall.F_DUPFD_CLOEXEC, 0)
+			if fd = int(dup); errno != 0 {
+				return os.NewSyscallError("fcntl", errno)
+			}
+			return nil
+		})
+		if err != nil {
+			return -1, err
+		}
+		_ = c.file.Close()
+	}
+	c.fd = -1
+	return fd, nil
+}
+
+// controlLocked calls f with the descriptor.
+func (c *Conn) controlLocked(f func(fd uintptr) error) error {
+	if c.fd < 0 {
+		return net.ErrClosed
+	}
+	if c.file == nil {
+		return f(uintptr(c.fd))
+	}
+	rc, err := c.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := rc.Control(func(fd uintptr) { inner = f(fd) }); err != nil {
+		return err
+	}
+	return inner
+}
+
+// SetDeadline is both of the others.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return c.setDeadlines(func() { c.reads, c.writes = t, t }, func(f *os.File) error { return f.SetDeadline(t) })
+}
+
+// SetReadDeadline bounds how long Read waits.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	return c.setDeadlines(func() { c.reads = t }, func(f *os.File) error { return f.SetReadDeadline(t) })
+}
+
+// SetWriteDeadline bounds how long Write waits.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	return c.setDeadlines(func() { c.writes = t }, func(f *os.File) error { return f.SetWriteDeadline(t) })
+}
+
+func (c *Conn) setDeadlines(note func(), set func(*os.File) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.fd < 0:
+		return c.failed("set", net.ErrClosed)
+	case c.file != nil:
+		return c.failed("set", set(c.file))
+	}
+	note()
+	return nil
+}
+
+// SyscallConn gives the descriptor to who waits for it in the poller.
+func (c *Conn) SyscallConn() (syscall.RawConn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fd < 0 {
+		return nil, c.failed("raw", net.ErrClosed)
+	}
+	f, err := c.joinLocked()
+	if err != nil {
+		return nil, c.failed("raw", err)
+	}
+	return f.SyscallConn()
+}
+
+// CloseWrite tells the peer that nothing more comes.
+func (c *Conn) CloseWrite() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed("close", c.controlLocked(func(fd uintptr) error {
+		return os.NewSyscallError("shutdown", syscall.Shutdown(int(fd), syscall.SHUT_WR))
+	}))
+}
