@@ -71,16 +71,16 @@ func checkFieldLine(line []byte) *Refusal {
 
 // parseFields cuts lines that were checked, up to the empty one, into fields under their canonical names.
 func parseFields(lines string) http.Header {
-	n := strings.Count(lines, "\r\n") - 1
+	n := strings.Count(lines, "\n") - 1 // each behind a CR, and in no other place
 	header := make(http.Header, n)
 	values := make([]string, n) // of which most fields get one
 	for i := 0; ; i++ {
 		var line string
-		line, lines, _ = strings.Cut(lines, "\r\n")
-		if line == "" {
+		line, lines, _ = strings.Cut(lines, "\n")
+		if len(line) <= 1 { // the CR
 			return header
 		}
-		name, value, _ := strings.Cut(line, ":")
+		name, value, _ := strings.Cut(line[:len(line)-1], ":")
 		name, value = canonical(name), strings.Trim(value, " \t")
 		if earlier := header[name]; earlier != nil {
 			header[name] = append(earlier, value)
@@ -121,14 +121,35 @@ func malformed(reason string) *Refusal {
 }
 
 // isToken reports whether s is what HTTP calls a token (RFC 9110 §5.6.2): never empty.
-func isToken[T string | []byte](s T) bool {
+func isToken[T string | []byte](s T) bool { return len(s) > 0 && only(&ofTokens, s) }
+
+// isHost reports whether s holds only what a host and port are made of (RFC 3986 §3.2.2); whether it can be reached is not asked.
+func isHost(s string) bool { return s != "" && only(&ofHosts, s) }
+
+// set is one of bytes.
+type set [256]bool
+
+var (
+	ofTokens = setOf("!#$%&'*+-.^_`|~")
+	ofHosts  = setOf("-._~%!$&'()*+,;=:[]")
+)
+
+// setOf returns letters, digits, and others.
+func setOf(others string) (all set) {
+	for b := range len(all) {
+		all[b] = isLetter(byte(b)) || isDigit(byte(b)) || strings.IndexByte(others, byte(b)) >= 0
+	}
+	return all
+}
+
+// only reports whether all of s is in a set.
+func only[T string | []byte](in *set, s T) bool {
 	for i := range len(s) {
-		b := s[i]
-		if !isLetter(b) && !isDigit(b) && strings.IndexByte("!#$%&'*+-.^_`|~", b) < 0 {
+		if !in[s[i]] {
 			return false
 		}
 	}
-	return len(s) > 0
+	return true
 }
 
 // isValue reports whether s may be the value of a field (RFC 9110 §5.5): no control characters but tabs, so that it stays on its line.
@@ -145,17 +166,6 @@ func isValue[T string | []byte](s T) bool {
 func isTarget(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f || s[i] == '#' {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// isHost reports whether s holds only what a host and port are made of (RFC 3986 §3.2.2); whether it can be reached is not asked.
-func isHost(s string) bool {
-	for i := range len(s) {
-		b := s[i]
-		if !isLetter(b) && !isDigit(b) && strings.IndexByte("-._~%!$&'()*+,;=:[]", b) < 0 {
 			return false
 		}
 	}
