@@ -78,8 +78,8 @@ func (c *cell) describe() string {
 	}
 }
 
-// servers returns those of the wanted that are measured; named says that they were asked for by name. The second way to be upgraded makes
-// a difference in cell open only.
+// servers returns those of the wanted that are measured; named says that they were asked for by name. Second ways to be upgraded make a
+// difference in cell open only.
 func (c cell) servers(wanted []string, named bool) []string {
-	return slices.DeleteFunc(slices.Clone(wanted), func(s string) bool { return s == secondWay && c.Kind != load.Open && !named })
+	return slices.DeleteFunc(slices.Clone(wanted), func(s string) bool { return find(s).second && c.Kind != load.Open && !named })
 }

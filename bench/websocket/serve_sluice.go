@@ -44,7 +44,7 @@ func startSluice(engine session.Engine) func(net.Listener, bool) *server.Served 
 }
 
 // listen returns a listener of ours in place of ln, as our documentation recommends.
-func listen(ln net.Listener) net.Listener {
+func listen(ln net.Listener) *transport.Listener {
 	_ = ln.Close()
 	own, err := transport.Listen(context.Background(), "tcp", ln.Addr().String(), nil)
 	if err != nil {
@@ -57,7 +57,7 @@ func listen(ln net.Listener) net.Listener {
 func startSluiceHTTP(ln net.Listener, broadcast bool) *server.Served {
 	srv := newSluice(session.EngineLoop, broadcast)
 	own := listen(ln)
-	stop := server.UnderHTTP(own, srv.ServeHTTP)
+	stop := server.UnderHTTP(own.Late(), srv.ServeHTTP)
 	return &server.Served{Addr: own.Addr().String(), Conns: srv.Len, Close: func() {
 		stop()
 		_ = srv.Close()

@@ -54,7 +54,7 @@ func (c *cell) judge(mine *load.Summary, rows []load.Summary) []report.Target {
 	if base != nil && mine.Server == loop && c.InFlight > 1 && c.Kind == load.Echo && c.stream == 0 {
 		add(fmt.Sprintf("p99 at most %.0f × C", tailBound), " ×", mine.Latency.P99.Against(base.Latency.P99), tailBound)
 	}
-	if best := bestPeer(rows); best != nil {
+	if best := bestPeer(rows, find(mine.Server).http); best != nil {
 		add("CPU below "+best.Server+"'s, the best of the others", " ×", mine.CPU.Against(best.CPU), 1)
 	}
 	if c.Kind != load.Open {
@@ -81,20 +81,14 @@ func (c *cell) bound() float64 {
 }
 
 // isPeer reports whether a server is somebody else's, and not the limit.
-func isPeer(name string) bool {
-	for _, r := range rivals() {
-		if r.name == name {
-			return r.module != ""
-		}
-	}
-	return false
-}
+func isPeer(name string) bool { return find(name).module != "" }
 
-// bestPeer is the one that takes the least CPU, or nil.
-func bestPeer(rows []load.Summary) *load.Summary {
+// bestPeer is the one that takes the least CPU, or nil; of those under net/http, for one of ours that is.
+func bestPeer(rows []load.Summary, http bool) *load.Summary {
 	var best *load.Summary
 	for i := range rows {
-		if r := &rows[i]; isPeer(r.Server) && (best == nil || r.CPU.Median < best.CPU.Median) {
+		r := &rows[i]
+		if isPeer(r.Server) && (find(r.Server).http || !http) && (best == nil || r.CPU.Median < best.CPU.Median) {
 			best = r
 		}
 	}
