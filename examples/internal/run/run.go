@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/sluice-push/sluice/transport"
 )
 
 // grace is how long a program that ends waits for its peers.
@@ -33,7 +35,7 @@ func Start(address string) *App {
 	at := flag.String("listen", address, "`address` to listen on; port 0 is one that is free")
 	Parse()
 	app := New()
-	ln, err := net.Listen("tcp", *at)
+	ln, err := transport.Listen(context.Background(), "tcp", *at, nil)
 	if err != nil {
 		Fail(err)
 	}
