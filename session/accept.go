@@ -26,15 +26,16 @@ const (
 // session only after that, under the address that the header tells.
 func (srv *Server) Serve(ln net.Listener) error {
 	own := srv.wrap(ln)
-	defer own.Close() //nolint:errcheck // a listener that cannot be closed is closed
 	srv.mu.Lock()
 	if srv.closed {
 		srv.mu.Unlock()
+		_ = own.Close()
 		return srv.shut
 	}
 	srv.listeners[own] = struct{}{}
 	srv.mu.Unlock()
 	defer func() {
+		_ = own.Close() // as long as loops that it may have to leave are there
 		srv.mu.Lock()
 		delete(srv.listeners, own)
 		srv.shed += shedBy(own)

@@ -13,19 +13,21 @@ import (
 // connections of package net. If the listener lets it, a loop accepts them, among its other work, as long as that goes well: then one thread
 // does all, and no other is woken for a connection. At first, and after errors, which may want waiting, it is the caller.
 func (ls *loops) acceptBare(srv *Server, ln *transport.Listener) func() error {
-	if srv.o.Engine == EngineGoroutine || srv.o.TLS != nil || !ln.Plain() || len(ls.get(srv)) == 0 {
+	if srv.o.Engine == EngineGoroutine || srv.o.TLS != nil || !ln.Plain() {
 		return nil
 	}
-	here, apart := ln.Addr(), false
+	all := ls.get(srv)
+	if len(all) == 0 {
+		return nil
+	}
+	here, apart, l := ln.Addr(), false, all[int(ls.next.Add(1))%len(all)]
 	return func() error {
 		conn, err := ln.AcceptDescriptor()
 		if err != nil {
 			return err
 		}
 		srv.admit(conn, here)
-		if all := *ls.all.Load(); !apart {
-			apart = errors.Is(all[int(ls.next.Add(1))%len(all)].watch(ln), errors.ErrUnsupported)
-		}
+		apart = apart || errors.Is(l.watch(ln), errors.ErrUnsupported)
 		return nil
 	}
 }

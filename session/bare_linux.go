@@ -81,7 +81,8 @@ func (b *bare) start() {
 	if s.phase.Load() == phaseClosed { // the server was closed; it has posted
 		return
 	}
-	if s.h.Open == nil && s.pull == nil && len(s.in.Unread()) == 0 && s.srv.observer.Opened == nil { // nothing to do before bytes come
+	// Nothing to do before bytes come, unless Shutdown was called since it was admitted.
+	if s.h.Open == nil && s.pull == nil && len(s.in.Unread()) == 0 && s.srv.observer.Opened == nil && !s.goodbye {
 		s.opened, s.ready = true, true
 		s.opening()
 	}

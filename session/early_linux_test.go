@@ -1,9 +1,11 @@
 package session_test
 
 import (
+	"context"
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/sluice-push/sluice/session"
 )
@@ -40,5 +42,42 @@ func TestWritingBeforeTheLoopKnows(t *testing.T) {
 	s.End(nil, nil)
 	if info := receive(t, closed); info.By != session.ByLocal || info.Undelivered != 0 {
 		t.Errorf("ended by %v, %v, %d bytes undelivered", info.By, info.Err, info.Undelivered)
+	}
+}
+
+// A session that Shutdown finds before its loop knows of it is drained all the same, also when nothing but that has to be done before bytes
+// come.
+func TestShutdownBeforeTheLoopKnows(t *testing.T) {
+	drained := make(chan *session.Session, 1)
+	srv := session.NewServer(line, &session.Handler{Drain: func(s *session.Session) {
+		s.End(nil, nil)
+		drained <- s
+	}}, nil)
+	ln := listen(t, "tcp", "127.0.0.1:0")
+	defer ln.Close()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	server, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	over := make(chan error, 1)
+	s := session.ServeLate(srv, server, func(s *session.Session) {
+		go func() { over <- srv.Shutdown(ctx) }()
+		await(t, func() bool { return session.OwesDrain(srv) })
+	})
+	if got := receive(t, drained); got != s {
+		t.Error("another session was drained")
+	}
+	_ = client.SetDeadline(time.Now().Add(10 * time.Second))
+	expectEnd(t, client)
+	_ = client.Close()
+	if err := receive(t, over); err != nil {
+		t.Error(err)
 	}
 }

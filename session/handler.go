@@ -46,7 +46,8 @@ type Prefixer interface {
 // other: Open at most once and first, Close exactly once if Open was called, and last. None of the others begins before Open
 // returned. A panic in a function is reported to Options.Logger, counted, and ends that session only.
 //
-// All functions may call any method of the session. One that blocks holds up its own session and no other.
+// All functions may call any method of the session. One that blocks holds up its own session and no other. One that calls
+// runtime.LockOSThread calls UnlockOSThread as often: its goroutine is used again.
 type Handler struct {
 	// Open is called before anything is read, after the TLS handshake if there is one. An error refuses the connection: what
 	// Open sent is written, the socket is closed, and Close is called with ByRefusal.

@@ -203,7 +203,9 @@ func (d *driver) run() {
 			_ = l.list.Close()
 			return
 		}
-		d.admit()
+		if len(d.doors) > 0 {
+			d.admit()
+		}
 	}
 }
 
@@ -314,12 +316,9 @@ func (d *driver) nap() (over bool) {
 	visited := l.visited
 	l.visited = false
 	l.mu.Unlock()
-	// An error, which there is no reason for, is an empty wait.
 	slow := l.srv.loops.slow.Slow(l.srv.clock())
-	if d.share(slow || visited); d.shared {
-		_ = l.list.Park(d.events, wait)
-	} else {
-		_ = l.list.Wait(d.events, wait)
+	if d.share(slow || visited); !d.shared || l.list.Park(d.events, wait) != nil { // for want of a descriptor
+		_ = l.list.Wait(d.events, wait) // an error, for which there is no reason, is an empty wait
 	}
 	d.share(slow)
 	return false

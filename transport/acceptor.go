@@ -142,5 +142,13 @@ func (l *Listener) acceptAttached() (net.Conn, error) {
 		return nil, err
 	}
 	defer d.Close() //nolint:errcheck // the connection has a duplicate
-	return attach(d)
+	conn, err := attach(d)
+	if err == nil && conn.RemoteAddr() == nil { // it was reset, and package net asked too late who it was
+		_ = conn.Close()
+		err = os.NewSyscallError("accept4", syscall.ECONNABORTED)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
 }

@@ -239,3 +239,24 @@ func TestAcceptorOptions(t *testing.T) {
 		t.Error(d, k)
 	}
 }
+
+// Who resets a connection before Accept has it is passed over, as long as nobody could say who that was.
+func TestAcceptorReset(t *testing.T) {
+	w := watchedTCP(t, nil)
+	w.a.Close()
+	gone := dialed(t, w.l)
+	_ = gone.(*net.TCPConn).SetLinger(0)
+	_ = gone.Close()
+	there := dialed(t, w.l)
+	conn, err := w.l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got := conn.RemoteAddr(); got == nil || got.String() != there.LocalAddr().String() {
+		t.Errorf("%v, not %v", got, there.LocalAddr())
+	}
+	if n := w.l.Stats().Aborted; n != 1 {
+		t.Error(n)
+	}
+}

@@ -189,3 +189,24 @@ func TestLateHTTP(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Close waits for who uses the descriptor, who may still call all other methods meanwhile.
+func TestLateCloseWaits(t *testing.T) {
+	a, _ := latePair(t, nil)
+	rc, err := a.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	err = rc.Control(func(uintptr) {
+		go func() { closed <- a.Close() }()
+		for !errors.Is(a.SetDeadline(time.Time{}), net.ErrClosed) {
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}

@@ -227,7 +227,8 @@ func (l *Listener) failed(err error) error {
 
 // Late returns l as a listener whose connections are not in the poller of the runtime before somebody has to wait for them, where l is
 // [Listener.Plain] and of TCP; elsewhere it returns l. It is for servers of net/http whose connections are taken over ([Detach]),
-// as WebSocket does: each costs four system calls less. They have the methods of *net.TCPConn that net/http uses, and no finalizer.
+// as WebSocket does: each costs four system calls less. They are no *net.TCPConn: nothing closes them if the user forgets it, and files
+// go to others by reading and writing, not by sendfile.
 func (l *Listener) Late() net.Listener {
 	if l.Plain() && !l.unix {
 		return late{l}

@@ -42,8 +42,10 @@ func (c *Conn) Read(p []byte) (n int, err error) {
 		var errno syscall.Errno
 		switch n, errno = buffer.Receive(fd, p); {
 		case errno == syscall.EAGAIN:
+			n = 0
 			return false, nil
 		case errno != 0:
+			n = 0
 			return true, os.NewSyscallError("read", errno)
 		case n == 0:
 			return true, io.EOF
@@ -61,17 +63,18 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	f, err := c.attempt(&c.writes, func(fd uintptr) (bool, error) {
-		for n < len(p) {
-			sent, errno := buffer.Send(fd, p[n:])
-			switch {
-			case errno == syscall.EAGAIN:
-				return false, nil
-			case errno != 0:
-				return true, os.NewSyscallError("write", errno)
-			}
-			n += sent
+		if len(p) == 0 {
+			return true, nil
 		}
-		return true, nil
+		var errno syscall.Errno
+		switch n, errno = buffer.Send(fd, p); {
+		case errno == syscall.EAGAIN:
+			n = 0
+		case errno != 0:
+			n = 0
+			return true, os.NewSyscallError("write", errno)
+		}
+		return n == len(p), nil
 	})
 	if f != nil && err == nil {
 		var more int
@@ -105,6 +108,14 @@ func (c *Conn) joinLocked() (*os.File, error) {
 	if c.file != nil {
 		return c.file, nil
 	}
+	if c.fd <= 2 { // with which a file would be standard output, where EPIPE ends the program
+		dup, err := duplicate(uintptr(c.fd))
+		if err != nil {
+			return nil, err
+		}
+		_ = syscall.Close(c.fd)
+		c.fd = dup
+	}
 	c.file = os.NewFile(uintptr(c.fd), "socket")
 	return c.file, errors.Join(c.file.SetReadDeadline(c.reads), c.file.SetWriteDeadline(c.writes))
 }
@@ -125,41 +136,62 @@ func (c *Conn) failed(op string, err error) error {
 
 // Close closes the connection. Who waits returns.
 func (c *Conn) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	fd := c.fd
-	if c.fd = -1; fd < 0 {
+	fd, f := c.end()
+	switch {
+	case fd < 0:
 		return c.failed("close", net.ErrClosed)
-	}
-	if c.file != nil {
-		return c.failed("close", c.file.Close())
+	case f != nil: // which waits for who uses the descriptor, and perhaps for the mutex
+		return c.failed("close", f.Close())
 	}
 	return c.failed("close", os.NewSyscallError("close", syscall.Close(fd)))
 }
 
-// Take returns the descriptor, which is the caller's then: in nobody's poller. The connection is over. Nobody may be reading or writing.
-func (c *Conn) Take() (fd int, err error) {
+// end ends the connection, and returns what is left of it: nothing if it was over.
+func (c *Conn) end() (fd int, f *os.File) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fd = c.fd
-	switch {
-	case fd < 0:
-		return -1, net.ErrClosed
-	case c.file != nil: // the runtime gives none back
-		err = c.controlLocked(func(old uintptr) error {
-			dup, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, old, syscall.F_DUPFD_CLOEXEC, 0)
-			if fd = int(dup); errno != 0 {
-				return os.NewSyscallError("fcntl", errno)
-			}
-			return nil
-		})
-		if err != nil {
-			return -1, err
-		}
-		_ = c.file.Close()
-	}
+	fd, f = c.fd, c.file
 	c.fd = -1
+	return fd, f
+}
+
+// Take returns the descriptor, which is the caller's then: in nobody's poller. The connection is over. Nobody may be reading or writing.
+func (c *Conn) Take() (fd int, err error) {
+	fd, polled, err := c.twin()
+	switch {
+	case err != nil:
+		return -1, err
+	case polled:
+		_ = c.Close() // the runtime gives none back
+		return fd, nil
+	}
+	if fd, _ = c.end(); fd < 0 {
+		return -1, net.ErrClosed
+	}
 	return fd, nil
+}
+
+// twin returns a duplicate of a descriptor that is in the poller.
+func (c *Conn) twin() (fd int, polled bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fd < 0 || c.file == nil {
+		return -1, false, nil
+	}
+	err = c.controlLocked(func(old uintptr) (err error) {
+		fd, err = duplicate(old)
+		return err
+	})
+	return fd, true, err
+}
+
+// duplicate returns another number for a descriptor, one of a file that is not standard input or output.
+func duplicate(old uintptr) (int, error) {
+	fd, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, old, syscall.F_DUPFD_CLOEXEC, 3)
+	if errno != 0 {
+		return -1, os.NewSyscallError("fcntl", errno)
+	}
+	return int(fd), nil
 }
 
 // controlLocked calls f with the descriptor.
