@@ -203,9 +203,7 @@ func (d *driver) run() {
 			_ = l.list.Close()
 			return
 		}
-		if len(d.doors) > 0 {
-			d.admit()
-		}
+		d.admit()
 	}
 }
 
@@ -238,6 +236,7 @@ func (d *driver) finishWork() bool {
 		d.cur.Store(s)
 		stamp := d.stamp.Add(1)
 		if t, isInline := s.serve(j.what); isInline {
+			prefetch.Value(s.codec) // it is needed when bytes have been read
 			d.giveLocked(s, t)
 			s.turnedLocked()
 		}

@@ -17,7 +17,7 @@ import (
 // written (WriteLarge, WriteFile), and Send, Write and WriteShared under the Wait policy.
 type Session struct {
 	// The order is that of use, for a session of thousands is cold when its turn comes: what it takes to send a frame on an idle
-	// connection lies in the first 128 bytes, what it takes to read and decode one in the next. An idle session is 576 bytes.
+	// connection lies in the first 128 bytes, what it takes to read and decode one in the next. An idle session is 592 bytes.
 
 	// Set when made; id, when it is admitted.
 	srv      *Server
@@ -55,6 +55,7 @@ type Session struct {
 
 	// Owned by who has the turn.
 	replier  Replier
+	replies  []byte
 	o        *settings // written under mu
 	pull     *pull     // or nil; written under mu
 	in       buffer.Inbound
@@ -69,9 +70,7 @@ type Session struct {
 
 	// Set when made.
 	proxy *transport.ProxyHeader // or nil
-	// Owned by who has the turn.
-	replies []byte
-	place   int32 // among the server's; guarded by its mutex
+	place int32                  // among the server's; guarded by its mutex
 	// Guarded by mu.
 	lost    int   // bytes that were gathered and could not be written any more
 	waiters *line // who waits for room in the queue, nil if nobody does
