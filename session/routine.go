@@ -13,9 +13,8 @@ import (
 )
 
 // routine is the carrier of the engine with goroutines: each session has one, in run, which reads, decodes and calls the handler, and
-// is parked while the peer is silent. It needs nothing but a net.Conn. Its clock is the connection's read deadline, which is not
-// moved with each message: when it has passed the session is asked whether it is late. A second goroutine exists only while the
-// connection has no room, in drain.
+// is parked while the peer is silent. It needs nothing but a net.Conn. Its clock is the connection's read deadline, which only moves to be
+// earlier: when it has passed the session is asked whether it is late. A second goroutine exists only while there is no room, in drain.
 type routine Session
 
 // own is what a session with a goroutine has more than others. The order is that of use: on 64-bit systems what each message takes lies in the
@@ -32,9 +31,10 @@ type own struct {
 	conn net.Conn
 	// Guarded by the session's mutex.
 	freshAt int64         // when it is asked next
+	armed   int64         // the deadline; 0 is none, −1 one that has passed
 	drained chan struct{} // closed when something has changed; made by who waits
 
-	_ [16]byte // objects of 128 bytes begin where a line does, those of 112 do not
+	_ [8]byte // objects of 128 bytes begin where a line does, those of 112 do not
 }
 
 func (r *routine) session() *Session { return (*Session)(r) }
@@ -62,8 +62,12 @@ func (r *routine) roomLocked() {
 
 func (r *routine) armLocked() {
 	s := r.session()
+	due, armed := sooner(s.dueLocked(), s.own.freshAt), s.own.armed
+	if due == armed || armed > 0 && (due == 0 || armed < due) {
+		return
+	}
 	var by time.Time
-	if due := sooner(s.dueLocked(), s.own.freshAt); due > 0 {
+	if s.own.armed = due; due > 0 {
 		by = s.srv.start.Add(time.Duration(due))
 	}
 	_ = s.own.conn.SetReadDeadline(by)
@@ -208,6 +212,7 @@ func (s *Session) greet() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.own.armed = -1 // the handshake had deadlines of its own
 	s.startClocksLocked()
 	return s.phase.Load() != phaseClosed
 }
@@ -240,6 +245,7 @@ func (s *Session) readFailed(err error) bool {
 		return false
 	}
 	s.mu.Lock()
+	s.own.armed = -1
 	tick := s.lateLocked()
 	s.weariedLocked()
 	s.armLocked()

@@ -126,6 +126,15 @@ func (srv *Server) run(s *Session, conn net.Conn) error {
 	return srv.begin(s)
 }
 
+// secures reports whether TLS is to be begun on conn: it is configured, and conn does not speak it already.
+func (srv *Server) secures(conn net.Conn) bool {
+	if srv.o.TLS == nil {
+		return false
+	}
+	_, secure := conn.(interface{ ConnectionState() tls.ConnectionState })
+	return !secure
+}
+
 // sit gives s a seat in a loop, if there is one for such a connection.
 func (srv *Server) sit(s *Session, conn net.Conn) bool {
 	if srv.secures(conn) {

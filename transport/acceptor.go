@@ -40,18 +40,20 @@ func (l *Listener) Acceptor(join func(fd int) error, leave func(fd int)) (*Accep
 	case l.acceptor != nil:
 		return nil, l.failed(errors.New("the listener has an acceptor"))
 	}
-	fd, err := duplicate(l.rc)
-	if err != nil {
-		return nil, l.failed(err)
+	if l.spare < 0 {
+		fd, err := duplicate(l.rc)
+		if err != nil {
+			return nil, l.failed(err)
+		}
+		_ = l.polled.Close() // who waits there waits for the acceptor's end instead
+		l.spare, l.polled, l.rc = fd, nil, nil
 	}
-	if err := join(fd); err != nil {
-		_ = closeDescriptor(fd)
+	if err := join(l.spare); err != nil {
 		return nil, err
 	}
-	l.acceptor = &Acceptor{l: l, leave: leave, over: make(chan struct{}), fd: fd}
-	l.bareOnly.Store(true)
-	_ = l.polled.Close() // who waits there waits for the acceptor's end instead
-	_ = l.ln.Close()
+	l.acceptor = &Acceptor{l: l, leave: leave, over: make(chan struct{}), fd: l.spare}
+	l.spare = -1
+	l.bareLocked()
 	return l.acceptor, nil
 }
 
@@ -84,7 +86,7 @@ func (a *Acceptor) Close() {
 	a.closeLocked()
 }
 
-// closeLocked is called with the mutex of the listener, which gets its socket back unless it is closed.
+// closeLocked is called with the mutex of the listener, which gets its socket back.
 func (a *Acceptor) closeLocked() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,27 +94,43 @@ func (a *Acceptor) closeLocked() {
 		return
 	}
 	a.leave(a.fd)
-	if a.l.isClosed() {
-		_ = closeDescriptor(a.fd)
-	} else {
-		a.l.pollLocked(os.NewFile(uintptr(a.fd), "listener"))
-	}
-	a.fd, a.l.acceptor = -1, nil
+	a.l.spare, a.fd, a.l.acceptor = a.fd, -1, nil
 	close(a.over)
 }
 
-// pollLocked makes f, which is a descriptor of the socket in the runtime's poller, the one that is waited for.
-func (l *Listener) pollLocked(f *os.File) {
-	l.polled = f
-	l.rc, _ = f.SyscallConn() // there is no error for a file that is open
+// pollLocked puts the spare descriptor into the runtime's poller, if that has none.
+func (l *Listener) pollLocked() {
+	if l.spare >= 0 {
+		l.polled, l.spare = os.NewFile(uintptr(l.spare), "listener"), -1
+	}
+	if l.rc == nil {
+		l.rc, _ = l.polled.SyscallConn() // there is no error for a file that is open
+	}
+}
+
+// unpollLocked closes the descriptor, wherever it is.
+func (l *Listener) unpollLocked() {
+	if l.spare >= 0 {
+		_ = closeDescriptor(l.spare)
+		l.spare = -1
+	}
+	if l.polled != nil {
+		_ = l.polled.Close()
+	}
 }
 
 // wait calls f when somebody may have connected, until it returns true. As long as there is an acceptor it waits for its end.
 func (l *Listener) wait(f func(fd uintptr) bool) error {
 	for {
 		l.mu.Lock()
+		if l.acceptor == nil && !l.isClosed() {
+			l.pollLocked()
+		}
 		rc, a := l.rc, l.acceptor
 		l.mu.Unlock()
+		if rc == nil && a == nil {
+			return net.ErrClosed
+		}
 		if a == nil {
 			err := rc.Read(f)
 			if err == nil || l.isClosed() || l.polls(rc) {

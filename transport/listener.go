@@ -39,9 +39,10 @@ type Listener struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	polled   *os.File        // a duplicate of socket: its own RawConn cannot wait, this one's can
+	spare    int             // a duplicate of socket that is in no poller, or −1
+	polled   *os.File        // it, when somebody has waited: the socket's own RawConn cannot, this one's can
 	rc       syscall.RawConn // of polled
-	acceptor *Acceptor       // or nil; has taken what was polled
+	acceptor *Acceptor       // or nil; has taken either
 
 	bareOnly atomic.Bool                // ln is closed, but the socket is not
 	free     atomic.Pointer[acceptCall] // a call that nobody is in
@@ -72,7 +73,7 @@ func Wrap(ln net.Listener, o *Options) (*Listener, error) {
 }
 
 func newListener(ln net.Listener, o Options, ours bool) (*Listener, error) {
-	l := &Listener{ln: ln, o: o, ours: ours, closed: make(chan struct{})}
+	l := &Listener{ln: ln, o: o, ours: ours, spare: -1, closed: make(chan struct{})}
 	switch ln := ln.(type) {
 	case *net.TCPListener:
 		l.socket = ln
@@ -111,11 +112,14 @@ func (l *Listener) prepare() error {
 	if !reserve.Possible {
 		return nil
 	}
-	polled, err := l.socket.File()
+	if haveDescriptors {
+		l.spare, err = duplicate(rc)
+	} else {
+		l.polled, err = l.socket.File()
+	}
 	if err != nil {
 		return err
 	}
-	l.pollLocked(polled)
 	l.reserve.Fill()
 	return nil
 }
@@ -230,10 +234,22 @@ func (l *Listener) failed(err error) error {
 // as WebSocket does: each costs four system calls less. They are no *net.TCPConn: nothing closes them if the user forgets it, and files
 // go to others by reading and writing, not by sendfile.
 func (l *Listener) Late() net.Listener {
-	if l.Plain() && !l.unix {
-		return late{l}
+	if !l.Plain() || l.unix {
+		return l
 	}
-	return l
+	if l.ours { // a socket that is in the poller twice is reported twice
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.bareLocked()
+	}
+	return late{l}
+}
+
+// bareLocked closes ln, but not its socket: Accept goes by descriptors from now on.
+func (l *Listener) bareLocked() {
+	if !l.isClosed() && l.bareOnly.CompareAndSwap(false, true) {
+		_ = l.ln.Close()
+	}
 }
 
 // Closed returns a channel that is closed by Close.
@@ -262,9 +278,8 @@ func (l *Listener) Close() (err error) {
 		}
 		if l.acceptor != nil {
 			l.acceptor.closeLocked()
-		} else if l.polled != nil {
-			_ = l.polled.Close() // the socket is closed with its last descriptor
 		}
+		l.unpollLocked() // the socket is closed with its last descriptor
 		l.reserve.Close()
 	})
 	return err

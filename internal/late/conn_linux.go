@@ -117,7 +117,14 @@ func (c *Conn) joinLocked() (*os.File, error) {
 		c.fd = dup
 	}
 	c.file = os.NewFile(uintptr(c.fd), "socket")
-	return c.file, errors.Join(c.file.SetReadDeadline(c.reads), c.file.SetWriteDeadline(c.writes))
+	var err error
+	if !c.reads.IsZero() {
+		err = c.file.SetReadDeadline(c.reads)
+	}
+	if err == nil && !c.writes.IsZero() {
+		err = c.file.SetWriteDeadline(c.writes)
+	}
+	return c.file, err
 }
 
 // failed dresses an error as package net does.
@@ -214,31 +221,35 @@ func (c *Conn) controlLocked(f func(fd uintptr) error) error {
 }
 
 // SetDeadline is both of the others.
-func (c *Conn) SetDeadline(t time.Time) error {
-	return c.setDeadlines(func() { c.reads, c.writes = t, t }, func(f *os.File) error { return f.SetDeadline(t) })
-}
+func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadlines(t, true, true) }
 
 // SetReadDeadline bounds how long Read waits.
-func (c *Conn) SetReadDeadline(t time.Time) error {
-	return c.setDeadlines(func() { c.reads = t }, func(f *os.File) error { return f.SetReadDeadline(t) })
-}
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, true, false) }
 
 // SetWriteDeadline bounds how long Write waits.
-func (c *Conn) SetWriteDeadline(t time.Time) error {
-	return c.setDeadlines(func() { c.writes = t }, func(f *os.File) error { return f.SetWriteDeadline(t) })
-}
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, false, true) }
 
-func (c *Conn) setDeadlines(note func(), set func(*os.File) error) error {
+func (c *Conn) setDeadlines(t time.Time, reads, writes bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.fd < 0:
+	if c.fd < 0 {
 		return c.failed("set", net.ErrClosed)
-	case c.file != nil:
-		return c.failed("set", set(c.file))
 	}
-	note()
-	return nil
+	if reads {
+		c.reads = t
+	}
+	if writes {
+		c.writes = t
+	}
+	switch {
+	case c.file == nil:
+		return nil
+	case !writes:
+		return c.failed("set", c.file.SetReadDeadline(t))
+	case !reads:
+		return c.failed("set", c.file.SetWriteDeadline(t))
+	}
+	return c.failed("set", c.file.SetDeadline(t))
 }
 
 // SyscallConn gives the descriptor to who waits for it in the poller.
