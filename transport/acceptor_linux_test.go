@@ -202,7 +202,7 @@ func TestAcceptorJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = accepted.Close()
-	if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 }

@@ -65,9 +65,12 @@ func TestLateOptions(t *testing.T) {
 		}
 		fd := bare(t, a)
 		for _, w := range []struct{ level, name, value int }{
-			{syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 0}, {syscall.SOL_SOCKET, syscall.SO_SNDBUF, 40 << 10},
-			{syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1}, {syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, 70},
-			{syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, 2}, {syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT, 3},
+			{syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 0},
+			{syscall.SOL_SOCKET, syscall.SO_SNDBUF, 40 << 10},
+			{syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1},
+			{syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, 70},
+			{syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, 2},
+			{syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT, 3},
 		} {
 			if got := getsockopt(t, fd, w.level, w.name); got != w.value {
 				t.Errorf("waits %v: option %d is %d, not %d", waits, w.name, got, w.value)
@@ -115,7 +118,7 @@ func TestLateDetach(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 		_ = again.Close()
-		if _, err := b.Read(got); err != io.EOF {
+		if _, err := b.Read(got); !errors.Is(err, io.EOF) {
 			t.Error(err)
 		}
 	}

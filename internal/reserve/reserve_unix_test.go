@@ -3,6 +3,7 @@
 package reserve_test
 
 import (
+	"errors"
 	"io"
 	"net"
 	"syscall"
@@ -31,7 +32,7 @@ func TestSpend(t *testing.T) {
 	}
 	r.Fill()
 	for range 3 {
-		if err := spend(); err != syscall.EAGAIN {
+		if err := spend(); !errors.Is(err, syscall.EAGAIN) {
 			t.Fatalf("nobody waits: %v", err)
 		}
 		conn, err := net.Dial("tcp", ln.Addr().String())
@@ -41,14 +42,14 @@ func TestSpend(t *testing.T) {
 		if err := spend(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
+		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("the peer hears %v", err)
 		}
 		_ = conn.Close()
 	}
 	r.Close()
 	r.Fill()
-	if err := spend(); err == nil || err == syscall.EAGAIN {
+	if err := spend(); err == nil || errors.Is(err, syscall.EAGAIN) {
 		t.Errorf("a reserve that is closed was spent: %v", err)
 	}
 }
