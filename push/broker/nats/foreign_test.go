@@ -116,6 +116,9 @@ func TestForeignPublications(t *testing.T) {
 	}
 }
 
+// streamNotCreated is JSStreamCreateErrF of the server, for which its client has no name.
+const streamNotCreated = 10049
+
 // meddling is what others may do to a stream of ours. Followers have to be told in some way: by a gap, or by a new life.
 var meddling = []struct {
 	name string
@@ -129,8 +132,14 @@ var meddling = []struct {
 		if err := js.DeleteStream(ctx, "sluice_s_0"); err != nil {
 			return err
 		}
-		_, err := js.CreateStream(ctx, config)
-		return err
+		// The server refuses a stream whose name is just being used by another one: the broker, too, makes it anew.
+		for {
+			_, err := js.CreateStream(ctx, config)
+			var refused *jetstream.APIError
+			if !errors.As(err, &refused) || refused.ErrorCode != streamNotCreated {
+				return err
+			}
+		}
 	}},
 	{"stream purged", func(ctx context.Context, _ jetstream.JetStream, s jetstream.Stream) error { return s.Purge(ctx) }},
 	{"channel purged", func(ctx context.Context, _ jetstream.JetStream, s jetstream.Stream) error {
