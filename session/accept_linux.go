@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/sluice-push/sluice/internal/door"
+	"github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -37,7 +38,7 @@ func (srv *Server) admit(conn transport.Descriptor, here net.Addr) {
 	s := newSession(srv, nil)
 	srv.loops.sit(s, conn)
 	if conn.Unix { // who connects hardly ever has a name
-		s.seat.here, s.seat.there = here, nameless
+		s.seat.ends = &socket.Ends{Local: here, Remote: nameless}
 	}
 	_ = srv.begin(s) // a refusal is counted there
 }
@@ -75,11 +76,10 @@ func (d *driver) admit() {
 
 // name gives s, which has a seat and is not running, other addresses than those of its socket.
 func (ls *loops) name(s *Session, local, remote net.Addr) {
-	s.seat.peer, s.seat.here, s.seat.there = netip.AddrPort{}, local, remote
-	if tcp, ok := remote.(*net.TCPAddr); ok {
-		s.seat.peer, s.seat.there = tcp.AddrPort(), nil
+	to, isTCP := remote.(*net.TCPAddr)
+	if at, ok := local.(*net.TCPAddr); ok && isTCP {
+		s.seat.peer, s.seat.ends = to.AddrPort(), ls.addresses.TCP(at.AddrPort())
+		return
 	}
-	if tcp, ok := local.(*net.TCPAddr); ok {
-		s.seat.here = ls.addresses.TCP(tcp.AddrPort())
-	}
+	s.seat.peer, s.seat.ends = netip.AddrPort{}, &socket.Ends{Local: local, Remote: remote}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/epoll"
 	"github.com/sluice-push/sluice/internal/slowness"
+	"github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/timingwheel"
 	"github.com/sluice-push/sluice/transport"
 )
@@ -31,8 +32,8 @@ type seat struct {
 	deaf    bool         // nothing will be read any more
 	zero    bool         // it has sent without copying
 	more    bool         // owned by who has the turn: there may be more to read than was read
-	pace    slowness.One // whether turns are given to goroutines
 	posted  bool         // guarded by the loop's mutex
+	pace    slowness.One // whether turns are given to goroutines
 	stalled int64        // since when the peer has taken nothing, while the pen is penDraining
 	tls     *bareTLS     // the carrier, if the session speaks TLS; set when made
 	copied  net.Conn
@@ -40,8 +41,7 @@ type seat struct {
 	// Set when made.
 	handle uint64         // in the loop
 	peer   netip.AddrPort // not valid for a Unix socket
-	here   net.Addr       // shared by all sessions with the same one
-	there  net.Addr       // of a Unix socket
+	ends   *socket.Ends   // shared by all sessions with the same one and a valid peer
 
 	timer timingwheel.Node[*Session] // guarded by the loop's mutex
 }
@@ -160,10 +160,10 @@ func (b *bare) remote() net.Addr {
 	if b.seat.peer.IsValid() {
 		return net.TCPAddrFromAddrPort(b.seat.peer)
 	}
-	return b.seat.there
+	return b.seat.ends.Remote
 }
 
-func (b *bare) local() net.Addr { return b.seat.here }
+func (b *bare) local() net.Addr { return b.seat.ends.Local }
 
 // maskLocked returns what the session is to be watched for.
 func (s *Session) maskLocked() uint32 {

@@ -67,7 +67,7 @@ func (ls *loops) seat(s *Session, conn net.Conn) bool {
 	ls.sit(s, d)
 	s.seat.loop.visit()
 	if d.Unix {
-		s.seat.here, s.seat.there = here, there
+		s.seat.ends = &socket.Ends{Local: here, Remote: there}
 	}
 	return true
 }
@@ -78,7 +78,7 @@ func (ls *loops) sit(s *Session, d transport.Descriptor) {
 	st.loop = all[int(ls.next.Add(1))%len(all)]
 	s.fd, st.peer = int32(d.FD), d.Remote //nolint:gosec // descriptors are small
 	if !d.Unix {
-		st.here = ls.addresses.TCP(d.Local)
+		st.ends = ls.addresses.TCP(d.Local)
 	}
 	st.timer.Value = s
 	s.c = (*bare)(s)

@@ -155,7 +155,7 @@ func BenchmarkPacketIdle(b *testing.B) {
 
 // An idle session has no goroutine and no buffer: 1.5 KB would hardly be anything else than what it is made of.
 func TestPacketIdleMemory(t *testing.T) {
-	if session.SizeOfSession > 640 {
+	if session.SizeOfSession > 576-8 { // what the heap keeps for objects of more than 512 bytes that have pointers is part of the class
 		t.Errorf("a Session has %d bytes, and so is of the next size class", session.SizeOfSession)
 	}
 	const peers = 2000

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/origin"
+	"github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/internal/tlsconn"
 	"github.com/sluice-push/sluice/transport"
 )
@@ -67,7 +68,7 @@ func (ls *loops) seatTLS(s *Session, conn net.Conn) bool {
 	}
 	ls.sit(s, d)
 	if d.Unix {
-		s.seat.here, s.seat.there = conn.LocalAddr(), conn.RemoteAddr()
+		s.seat.ends = &socket.Ends{Local: conn.LocalAddr(), Remote: conn.RemoteAddr()}
 	}
 	b := &bareTLS{bare: (*bare)(s)}
 	b.mem = tlsconn.NewServer(conn, s.srv.o.TLS, b, &ls.secrets.pool)

@@ -116,7 +116,7 @@ func (l late) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return conns.New(d.FD, net.TCPAddrFromAddrPort(d.Remote), l.here.TCP(d.Local)), nil
+	return conns.New(d.FD, net.TCPAddrFromAddrPort(d.Remote), l.here.TCP(d.Local).Local), nil
 }
 
 func detach(conn net.Conn) (Descriptor, bool, error) {

@@ -10,24 +10,29 @@ import (
 // addressesMax is how many addresses are shared: a machine that has more of them has more for each connection.
 const addressesMax = 256
 
+// Ends are the addresses of a connection. Who has many of them in a smaller form leaves Remote nil.
+type Ends struct {
+	Local, Remote net.Addr
+}
+
 // Addresses lets connections share what is the same for many: their local address. It may be used concurrently. The zero value is empty.
 type Addresses struct {
-	known sync.Map // netip.AddrPort to net.Addr
+	known sync.Map // netip.AddrPort to *Ends
 	count atomic.Int32
 }
 
-// TCP returns the address at as a net.Addr, the same one for all who ask, unless there are too many.
-func (a *Addresses) TCP(at netip.AddrPort) net.Addr {
-	if addr, ok := a.known.Load(at); ok {
-		return addr.(net.Addr)
+// TCP returns the local address at without a remote one, the same Ends for all who ask, unless there are too many. They must not be changed.
+func (a *Addresses) TCP(at netip.AddrPort) *Ends {
+	if ends, ok := a.known.Load(at); ok {
+		return ends.(*Ends)
 	}
-	var addr net.Addr = net.TCPAddrFromAddrPort(at)
+	ends := &Ends{Local: net.TCPAddrFromAddrPort(at)}
 	if a.count.Load() >= addressesMax {
-		return addr
+		return ends
 	}
-	if old, loaded := a.known.LoadOrStore(at, addr); loaded {
-		return old.(net.Addr)
+	if old, loaded := a.known.LoadOrStore(at, ends); loaded {
+		return old.(*Ends)
 	}
 	a.count.Add(1)
-	return addr
+	return ends
 }

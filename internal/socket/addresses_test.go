@@ -14,7 +14,7 @@ func TestAddresses(t *testing.T) {
 	for i := range 400 {
 		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(1000+i))
 		first, second := shared.TCP(at), shared.TCP(at)
-		if first.String() != at.String() || second.String() != at.String() {
+		if first.Local.String() != at.String() || second.Local.String() != at.String() {
 			t.Fatalf("%v and %v, want %v", first, second, at)
 		}
 		if first == second {
