@@ -2,7 +2,10 @@
 // more than a new one.
 package crew
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // Crew has each piece of work done at once, by a goroutine that has ended another, or by a new one. There are as many as there are pieces
 // at a time, until they are dismissed. The methods may be called concurrently; a Crew must not be copied.
@@ -13,13 +16,14 @@ type Crew[T any] struct {
 
 	mu     sync.Mutex
 	idle   []chan T // of those that wait; the last to come is the first to go
+	spare  int      // so many have waited all the time since the last Dismiss
 	closed bool
 
 	running sync.WaitGroup
 }
 
-// New returns a crew without goroutines, of which at most so many will wait for work. do does a piece of work. rest is called when a goroutine has come to rest, so that somebody sees to
-// it that it is dismissed when nothing happens any more; it must not wait, nor call the crew.
+// New returns a crew without goroutines, of which at most so many will wait for work. do does a piece of work. rest is called when a goroutine
+// has come to rest, so that somebody sees to it that it is dismissed when nothing happens any more; it must not wait, nor call the crew.
 func New[T any](most int, do func(T), rest func()) *Crew[T] {
 	return &Crew[T]{most: most, do: do, rest: rest}
 }
@@ -30,6 +34,7 @@ func (c *Crew[T]) Give(piece T) {
 	if n := len(c.idle); n > 0 {
 		next := c.idle[n-1]
 		c.idle = c.idle[:n-1]
+		c.spare = min(c.spare, n-1)
 		c.mu.Unlock()
 		next <- piece
 		return
@@ -65,15 +70,20 @@ func (c *Crew[T]) wait(next chan T) bool {
 	return true
 }
 
-// Dismiss ends the goroutines that wait; for good, if nobody will be needed any more: then the others end with their work too.
-func (c *Crew[T]) Dismiss(forGood bool) {
+// Dismiss ends the goroutines that were not needed since it was called the last time, and reports whether others wait for work. For good, if
+// nobody will be needed any more, it ends all that wait, and the others end with their work.
+func (c *Crew[T]) Dismiss(forGood bool) (others bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closed = c.closed || forGood
-	for _, next := range c.idle {
+	if c.closed = c.closed || forGood; c.closed {
+		c.spare = len(c.idle)
+	}
+	for _, next := range c.idle[:c.spare] {
 		close(next)
 	}
-	c.idle = nil
+	c.idle = slices.Delete(c.idle, 0, c.spare)
+	c.spare = len(c.idle)
+	return c.spare > 0
 }
 
 // Wait waits until all have ended, which they do after Dismiss for good.

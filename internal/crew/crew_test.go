@@ -44,7 +44,13 @@ func TestDismiss(t *testing.T) {
 	for range 3 {
 		c.Give(1)
 		<-rested
-		c.Dismiss(false)
+		if !c.Dismiss(false) {
+			t.Error("one that was needed is dismissed")
+		}
+		if c.Dismiss(false) {
+			t.Error("one that was not needed is kept")
+		}
+		c.Wait()
 	}
 	c.Dismiss(true)
 	c.Wait()
@@ -53,6 +59,39 @@ func TestDismiss(t *testing.T) {
 	if n := done.Load(); n != 7 {
 		t.Errorf("%d is done, want 7", n)
 	}
+}
+
+// TestSpare: as many are dismissed as have waited all the time, however often the others were needed.
+func TestSpare(t *testing.T) {
+	const all, needed = 5, 2
+	rested, hold := make(chan struct{}, all), make(chan struct{})
+	c := crew.New(100, func(struct{}) { <-hold }, func() { rested <- struct{}{} })
+	work := func(n int) {
+		for range n {
+			c.Give(struct{}{})
+		}
+		for range n {
+			hold <- struct{}{}
+		}
+		for range n {
+			<-rested
+		}
+	}
+	work(all)
+	c.Dismiss(false)
+	for range 3 {
+		work(needed)
+	}
+	if !c.Dismiss(false) {
+		t.Error("those that were needed are dismissed")
+	}
+	if n := crew.Idle(c); n != needed {
+		t.Errorf("%d are kept, want %d", n, needed)
+	}
+	if c.Dismiss(true) {
+		t.Error("somebody is kept for ever")
+	}
+	c.Wait()
 }
 
 // TestAll: whatever many give at the same time is done, whenever some are dismissed.
