@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"sync"
 	"syscall"
@@ -80,7 +79,7 @@ func (ls *loops) seatTLS(s *Session, conn net.Conn) bool {
 func twin(conn net.Conn) (d transport.Descriptor, ok bool) {
 	switch conn := conn.(type) {
 	case *net.TCPConn:
-		d.Remote, d.Local = plainAddrPort(conn.RemoteAddr()), plainAddrPort(conn.LocalAddr())
+		d.Remote, d.Local = origin.Plain(conn.RemoteAddr()), origin.Plain(conn.LocalAddr())
 	case *net.UnixConn:
 		if conn.LocalAddr().Network() != "unix" {
 			return d, false
@@ -93,19 +92,8 @@ func twin(conn net.Conn) (d transport.Descriptor, ok bool) {
 	if err != nil {
 		return d, false
 	}
-	var errno syscall.Errno
-	err = rc.Control(func(fd uintptr) {
-		var n uintptr
-		n, _, errno = syscall.RawSyscall(syscall.SYS_FCNTL, fd, syscall.F_DUPFD_CLOEXEC, 0)
-		d.FD = int(n)
-	})
-	return d, err == nil && errno == 0
-}
-
-// plainAddrPort is addrPort with IPv4 addresses in their own form, as descriptors have them.
-func plainAddrPort(a net.Addr) netip.AddrPort {
-	at := origin.AddrPort(a)
-	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	d.FD, err = socket.DuplicateUnder(rc)
+	return d, err == nil
 }
 
 // LocalAddr, RemoteAddr and Socket are what the connection of crypto/tls tells.

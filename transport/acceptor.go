@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	sock "github.com/sluice-push/sluice/internal/socket"
 )
 
 // Acceptor accepts the connections of a listener without waiting, for who watches its socket together with others: an event loop. Nobody else
@@ -41,7 +43,7 @@ func (l *Listener) Acceptor(join func(fd int) error, leave func(fd int)) (*Accep
 		return nil, l.failed(errors.New("the listener has an acceptor"))
 	}
 	if l.spare < 0 {
-		fd, err := duplicate(l.rc)
+		fd, err := sock.DuplicateUnder(l.rc)
 		if err != nil {
 			return nil, l.failed(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	conns "github.com/sluice-push/sluice/internal/late"
+	sock "github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/internal/zones"
 )
 
@@ -143,7 +144,7 @@ func detach(conn net.Conn) (Descriptor, bool, error) {
 	if err != nil {
 		return Descriptor{}, true, err
 	}
-	if d.FD, err = duplicate(rc); err != nil {
+	if d.FD, err = sock.DuplicateUnder(rc); err != nil {
 		return Descriptor{}, true, err
 	}
 	_ = conn.Close() // the socket lives on in the duplicate
@@ -158,25 +159,8 @@ func addrPortOf(addr net.Addr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// duplicate returns another number for the socket under rc. Package net's sockets do not block, and a duplicate shares that.
-func duplicate(rc syscall.RawConn) (fd int, err error) {
-	var dup error
-	if err := rc.Control(func(old uintptr) { fd, dup = duplicateFD(old) }); err != nil {
-		return -1, err
-	}
-	return fd, dup
-}
-
-func duplicateFD(old uintptr) (int, error) {
-	fd, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, old, syscall.F_DUPFD_CLOEXEC, 0)
-	if errno != 0 {
-		return -1, os.NewSyscallError("fcntl", errno)
-	}
-	return int(fd), nil
-}
-
 func attach(d Descriptor) (net.Conn, error) {
-	fd, err := duplicateFD(uintptr(d.FD))
+	fd, err := sock.Duplicate(uintptr(d.FD), 0)
 	if err != nil {
 		return nil, err
 	}

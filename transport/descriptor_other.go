@@ -5,7 +5,6 @@ package transport
 import (
 	"errors"
 	"net"
-	"syscall"
 )
 
 // haveDescriptors says that connections can be had without a net.Conn: not here.
@@ -20,8 +19,6 @@ func (*Listener) acceptDescriptor() (Descriptor, error) { return Descriptor{}, e
 func (*Listener) acceptNow(int) (Descriptor, bool, error) {
 	return Descriptor{}, false, errors.ErrUnsupported
 }
-
-func duplicate(syscall.RawConn) (int, error) { return -1, errors.ErrUnsupported }
 
 func detach(net.Conn) (Descriptor, bool, error) { return Descriptor{}, false, nil }
 

@@ -113,7 +113,7 @@ func (l *Listener) prepare() error {
 		return nil
 	}
 	if haveDescriptors {
-		l.spare, err = duplicate(rc)
+		l.spare, err = sock.DuplicateUnder(rc)
 	} else {
 		l.polled, err = l.socket.File()
 	}

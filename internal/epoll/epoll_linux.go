@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/sluice-push/sluice/internal/socket"
 )
 
 // What a descriptor may be ready for, and how it is watched. Err and Hup are always reported.
@@ -174,15 +176,15 @@ func (l *List) tryPoll(uintptr) bool {
 
 // register puts the list into the runtime's poller.
 func (l *List) register() error {
-	fd, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(l.fd), syscall.F_DUPFD_CLOEXEC, 0)
-	if errno != 0 {
-		return os.NewSyscallError("fcntl", errno)
+	fd, err := socket.Duplicate(uintptr(l.fd), 0)
+	if err != nil {
+		return err
 	}
-	if err := syscall.SetNonblock(int(fd), true); err != nil { // what tells package os to use the poller
-		_ = syscall.Close(int(fd))
+	if err := syscall.SetNonblock(fd, true); err != nil { // what tells package os to use the poller
+		_ = syscall.Close(fd)
 		return os.NewSyscallError("fcntl", err)
 	}
-	file := os.NewFile(fd, "epoll")
+	file := os.NewFile(uintptr(fd), "epoll")
 	rc, err := file.SyscallConn()
 	if err != nil {
 		_ = file.Close()

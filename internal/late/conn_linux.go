@@ -10,7 +10,11 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/socket"
 )
+
+// aboveStandard is the least descriptor that is not of standard input or output.
+const aboveStandard = 3
 
 // Conn is a TCP connection. As those of package net it may be used by several goroutines at once.
 type Conn struct {
@@ -108,8 +112,8 @@ func (c *Conn) joinLocked() (*os.File, error) {
 	if c.file != nil {
 		return c.file, nil
 	}
-	if c.fd <= 2 { // with which a file would be standard output, where EPIPE ends the program
-		dup, err := duplicate(uintptr(c.fd))
+	if c.fd < aboveStandard { // with which a file would be standard output, where EPIPE ends the program
+		dup, err := socket.Duplicate(uintptr(c.fd), aboveStandard)
 		if err != nil {
 			return nil, err
 		}
@@ -186,19 +190,10 @@ func (c *Conn) twin() (fd int, polled bool, err error) {
 		return -1, false, nil
 	}
 	err = c.controlLocked(func(old uintptr) (err error) {
-		fd, err = duplicate(old)
+		fd, err = socket.Duplicate(old, aboveStandard)
 		return err
 	})
 	return fd, true, err
-}
-
-// duplicate returns another number for a descriptor, one of a file that is not standard input or output.
-func duplicate(old uintptr) (int, error) {
-	fd, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, old, syscall.F_DUPFD_CLOEXEC, 3)
-	if errno != 0 {
-		return -1, os.NewSyscallError("fcntl", errno)
-	}
-	return int(fd), nil
 }
 
 // controlLocked calls f with the descriptor.

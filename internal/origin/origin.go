@@ -31,3 +31,9 @@ func AddrPort(a net.Addr) netip.AddrPort {
 	}
 	return at
 }
+
+// Plain is AddrPort with IPv4 addresses in their own form, as sockets of that kind have them.
+func Plain(a net.Addr) netip.AddrPort {
+	at := AddrPort(a)
+	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+}

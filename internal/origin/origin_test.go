@@ -32,3 +32,16 @@ func TestOf(t *testing.T) {
 		t.Errorf("no address gave %s", got)
 	}
 }
+
+// An IPv4 address that IPv6 carries is one of IPv4, and what is no address of IP stays none.
+func TestPlain(t *testing.T) {
+	for in, want := range map[net.Addr]string{
+		&net.TCPAddr{IP: net.ParseIP("192.0.2.1").To16(), Port: 80}: "192.0.2.1:80",
+		&net.TCPAddr{IP: net.ParseIP("2001:db8::1"), Port: 80}:      "[2001:db8::1]:80",
+		&net.UnixAddr{Name: "x"}:                                    "invalid AddrPort",
+	} {
+		if got := origin.Plain(in).String(); got != want {
+			t.Errorf("%v: %s, want %s", in, got, want)
+		}
+	}
+}
