@@ -21,6 +21,9 @@ func AllSlow(srv *Server) bool { return srv.loops.slow.Slow(srv.clock()) }
 // HoldWatch keeps the watch of srv from looking, once it has ended by itself, and reports whether it has.
 func HoldWatch(srv *Server) bool { return srv.watch.running.CompareAndSwap(false, true) }
 
+// WatchRuns reports whether the watch of srv looks again and again.
+func WatchRuns(srv *Server) bool { return srv.watch.running.Load() }
+
 // Look is what the watch does.
 func Look(srv *Server) { srv.watch.look() }
 

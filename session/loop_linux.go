@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"github.com/sluice-push/sluice/internal/epoll"
 	"github.com/sluice-push/sluice/internal/handle"
 	"github.com/sluice-push/sluice/internal/prefetch"
+	"github.com/sluice-push/sluice/internal/pulse"
 	"github.com/sluice-push/sluice/internal/slowness"
 	"github.com/sluice-push/sluice/timingwheel"
 )
@@ -27,10 +29,11 @@ import (
 //	                              rest of the work and the loop over, and this goroutine ends after its
 //	                              session's turn
 //
-// So a handler may block: it holds the loop up for two looks of the watch, one to two and a half milliseconds, or, within half a second after
-// another, for a third of one: the watch is alert, looks four times as often, and takes over what sleeps at first sight. A session that was taken
-// over gets its next turns on goroutines (away) at once, until some of them in a row were quick: a few, or many where it blocks again and
-// again. When many were taken over within a short time that holds for all sessions of the server.
+// So a handler may block: it holds the loop up until a watchdog calls the watch, because the driver does not get on, and for two looks of that:
+// one and a half to two and a half milliseconds. Within half a second after another it is a third of one, for the watch is alert: it looks all
+// the time, four times as often, and takes over what sleeps at first sight. A session that was taken over gets its next turns on goroutines
+// (away) at once, until some of them in a row were quick: a few, or many where it blocks again and again. When many were taken over within a
+// short time that holds for all sessions of the server.
 //
 // Interest in bytes is edge triggered, which saves the kernel a second look at each connection that was ready; the rest is level
 // triggered. One read a turn is enough because the kernel looks at a connection when it reports it, and reports it again when
@@ -44,6 +47,7 @@ const (
 	wheelTick  = 20 * time.Millisecond
 	wheelSlots = 1024
 	eventsMax  = 256
+	aliveEvery = 16 // sessions
 )
 
 // job is something to be done by the driver.
@@ -70,7 +74,9 @@ type loop struct {
 	busy   int64          // for how long it has seen that
 	looked int64          // when it last looked
 	taken  slowness.Turns // what it has taken over
-	ended  sync.WaitGroup // drivers
+	ended  sync.WaitGroup // drivers, and the watchdog
+
+	dog *pulse.Watchdog // of the driver
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -89,8 +95,14 @@ func newLoop(srv *Server) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{srv: srv, list: list, doors: make(map[uint64]*door.Door), wheel: timingwheel.NewWheel[*Session](wheelTick, wheelSlots)}
+	dog, err := pulse.NewWatchdog(watchTick)
+	if err != nil {
+		_ = list.Close()
+		return nil, err
+	}
+	l := &loop{srv: srv, list: list, dog: dog, doors: make(map[uint64]*door.Door), wheel: timingwheel.NewWheel[*Session](wheelTick, wheelSlots)}
 	l.now.Store(srv.clock())
+	l.ended.Go(func() { dog.Run(l.rests, srv.watch.ensure) })
 	l.hand(nil)
 	return l, nil
 }
@@ -175,7 +187,7 @@ type driver struct {
 	thread atomic.Int32  // the number of its thread, 0 while it has none to itself
 	lost   slowness.Turn // the one with which it lost its loop
 	shared bool          // owned by the driver: it has none
-	began  int64         // owned by the driver: since when it has been busy without a break
+	offers pulse.Offers  // owned by the driver: of its processor
 
 	// Owned by the driver; by who took over when the stamp says so.
 	events *epoll.Buffer
@@ -195,12 +207,13 @@ func (d *driver) run() {
 	defer d.abandon()
 	d.share(false)
 	defer runtime.UnlockOSThread()
+	l.alive(l.srv.clock())
 	for {
 		if !d.finishWork() {
 			return
 		}
 		if !d.gather() {
-			_ = l.list.Close()
+			_ = errors.Join(l.list.Close(), l.dog.Close())
 			return
 		}
 		d.admit()
@@ -223,12 +236,11 @@ func (d *driver) abandon() {
 
 // finishWork does the work that was gathered, and reports whether the loop is still this driver's.
 func (d *driver) finishWork() bool {
-	if len(d.work) > 0 {
-		d.loop.srv.watch.ensure()
-	}
 	for d.next < len(d.work) {
 		j := &d.work[d.next]
-		d.next++
+		if d.next++; d.next%aliveEvery == 0 {
+			d.loop.alive(d.loop.srv.clock())
+		}
 		s := j.s
 		if d.next < len(d.work) {
 			prefetch.Wide(d.work[d.next].s)
@@ -253,23 +265,18 @@ func (d *driver) finishWork() bool {
 // gather waits for work. It returns false when the loop has ended.
 func (d *driver) gather() bool {
 	l := d.loop
-	napped := false
-	if err := l.list.Poll(d.events); err == nil && d.events.Len() == 0 {
-		if napped = true; d.nap() {
-			return false
-		}
+	if err := l.list.Poll(d.events); err == nil && d.events.Len() == 0 && d.nap() {
+		return false
 	}
 	now := l.srv.clock()
-	l.now.Store(now)
-	if napped {
-		d.began = now
-	} else if now-d.began >= int64(yieldEvery) {
-		d.began = now
-		d.yield()
+	if d.offers.Due(now) {
+		now = d.yield(now)
 	}
+	l.now.Store(now)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asleep = false
+	l.alive(now)
 	for i := range d.events.Len() {
 		ev := d.events.At(i)
 		if ev.Woken() {
@@ -318,6 +325,8 @@ func (d *driver) nap() (over bool) {
 	slow := l.srv.loops.slow.Slow(l.srv.clock())
 	if d.share(slow || visited); !d.shared || l.list.Park(d.events, wait) != nil { // for want of a descriptor
 		_ = l.list.Wait(d.events, wait) // an error, for which there is no reason, is an empty wait
+	} else {
+		d.offers.Rested(l.srv.clock())
 	}
 	d.share(slow)
 	return false
@@ -337,19 +346,27 @@ func (d *driver) share(shared bool) {
 	d.shared = shared
 }
 
-// yieldEvery is how often a driver that has no break calls the scheduler. One that does not for 10 ms is preempted, with a signal, and
-// has the runtime's monitor look again every 20 µs for a while, which costs a hundredth of a processor. One that has breaks is preempted
-// too, but must not ask for it: where goroutines compute it would wait for them each time.
-const yieldEvery = 8 * time.Millisecond
-
-// yield calls the scheduler. A goroutine that has a thread to itself would have to be brought back by another thread.
-func (d *driver) yield() {
-	if d.shared {
-		runtime.Gosched()
-		return
-	}
-	runtime.UnlockOSThread()
+// yield calls the scheduler, and returns what time it is then. A goroutine that has a thread to itself would have to be brought back by another.
+func (d *driver) yield(now int64) int64 {
+	shared := d.shared
+	d.share(true)
 	runtime.Gosched()
-	runtime.LockOSThread()
-	d.thread.Store(int32(syscall.Gettid()))
+	d.share(shared)
+	then := d.loop.srv.clock()
+	d.offers.Made(now, then)
+	return then
+}
+
+// alive is called by the driver before it works, and again and again while it does: the watch need not look, unless it is alert.
+func (l *loop) alive(now int64) {
+	if l.dog.Alive(now); l.srv.loops.alert(now) {
+		l.srv.watch.ensure()
+	}
+}
+
+// rests reports whether the driver has nothing to do.
+func (l *loop) rests() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asleep
 }

@@ -140,11 +140,9 @@ func (ls *loops) wait() {
 	}
 }
 
-// dismiss ends the goroutines of the crew that wait for work, when nothing has happened for a while; for good in the end.
-func (ls *loops) dismiss(forGood bool) {
-	if ls.all.Load() != nil {
-		ls.crew.Dismiss(forGood)
-	}
+// dismiss ends the goroutines of the crew that were not needed for a while, and reports whether there are others; for good in the end.
+func (ls *loops) dismiss(forGood bool) (others bool) {
+	return ls.all.Load() != nil && ls.crew.Dismiss(forGood)
 }
 
 // look is called by the watch: it takes over loops whose handlers take their time. It reports whether there was something to see.
@@ -170,8 +168,9 @@ func (l *loop) look() (seen bool) {
 	}
 	l.looked = now
 	defer l.taken.Count(slow, now)
-	if stamp%2 == 0 || isNew && !slow.Lately(now) {
-		return isNew || len(l.taken) > 0
+	alert := slow.Lately(now)
+	if stamp%2 == 0 || isNew && !alert {
+		return l.dog.Quiet() || isNew && alert || len(l.taken) > 0
 	}
 	computes := l.busy >= int64(busyFor)
 	if thread := d.thread.Load(); !computes && (thread == 0 || !slowness.Asleep(int(thread))) {
@@ -201,9 +200,9 @@ func (l *loop) look() (seen bool) {
 // count returns how many loops there are.
 func (ls *loops) count() int { return len(ls.list()) }
 
-// busy reports whether a loop is at work.
+// busy reports whether the watchdog of a loop has barked since the watch looked.
 func (ls *loops) busy() bool {
-	return slices.ContainsFunc(ls.list(), func(l *loop) bool { return l.driver.Load().stamp.Load()%2 == 1 })
+	return slices.ContainsFunc(ls.list(), func(l *loop) bool { return l.dog.Barked() })
 }
 
 // takeOverLocked has another driver go on with the loop while s, whose mutex is held, has its turn, if stamp is still true. What it

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -25,7 +26,7 @@ func (*loops) acceptBare(*Server, *transport.Listener) func() error { return nil
 func (*loops) alert(int64) bool                                     { return false }
 func (*loops) look() bool                                           { return false }
 func (*loops) count() int                                           { return 0 }
-func (*loops) dismiss(bool)                                         {}
+func (*loops) dismiss(bool) bool                                    { return false }
 func (*loops) busy() bool                                           { return false }
 func (*loops) stop()                                                {}
 func (*loops) wait()                                                {}
@@ -38,3 +39,14 @@ func (s *Session) offerOne([]byte) (int, error) { return 0, nil }
 
 // pourAloneLocked leaves all to pourLocked.
 func (s *Session) pourAloneLocked() {}
+
+// raw is nothing here: elsewhere than on Linux every connection has the plain stream, and sends by copying.
+type raw struct{}
+
+func newRaw(*Session) stream { return nil }
+
+func (s *Session) listenLocked(*buffer.Large) {}
+
+func (s *Session) reportedLocked(*buffer.Large) bool { return true }
+
+func (s *Session) unreportedLocked() bool { return false }

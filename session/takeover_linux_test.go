@@ -89,6 +89,32 @@ func TestTakenOverAtFirstSight(t *testing.T) {
 	})
 }
 
+// Nobody looks at a loop that gets on, which would cost a busy server some hundredths of a processor. A handler that blocks then loses it all
+// the same.
+func TestTheWatchRests(t *testing.T) {
+	overSome(t, plainLoops, func(t *testing.T, tr transport) {
+		st := newStage(t)
+		f := newFixture(t, tr, line, st.handler(), nil)
+		t.Cleanup(st.release)
+		busy, last := f.dial(), f.dial()
+		block := func(c net.Conn) {
+			write(t, c, "block\n")
+			receive(t, st.blocked)
+			served(t, f, 3)
+		}
+		block(f.client)
+		await(t, func() bool {
+			write(t, busy, "hello\n")
+			expect(t, busy, "hello\n")
+			return !session.WatchRuns(f.srv)
+		})
+		block(last)
+		st.release()
+		expect(t, f.client, "block\n")
+		expect(t, last, "block\n")
+	})
+}
+
 // When many handlers block all sessions get goroutines at once, and no more when that is over.
 func TestManySlowHandlers(t *testing.T) {
 	overSome(t, loops, func(t *testing.T, tr transport) {

@@ -18,7 +18,7 @@ const watchIdle = 10
 
 // watch pulls the corks of sessions whose handlers take their time. A session announces itself when the first frame is gathered, in
 // a slot of its choice, and leaves when the cork is drawn; so there are as many in the slots as handlers are running, not as
-// there are sessions. Its goroutine exists while slots are being used and a hundredth of a second longer.
+// there are sessions. Its goroutine exists while slots are being used, or a loop's watchdog has barked, and a hundredth of a second longer.
 type watch struct {
 	corked  roster.Roster[Session]
 	running atomic.Bool
@@ -43,6 +43,7 @@ func (w *watch) ensure() {
 func (w *watch) run() {
 	rest := pulse.NewRest(watchTick, watchTick/4)
 	defer rest.End()
+	w.look()
 	for idle := 0; ; {
 		isTick := rest.For(w.srv.loops.alert(w.srv.clock()))
 		if w.stopped() {
@@ -60,9 +61,9 @@ func (w *watch) run() {
 		}
 		// A session that enters now either sees that nobody is running, or is seen; as does a goroutine that comes to rest.
 		w.running.Store(false)
-		w.srv.loops.dismiss(false)
-		w.srv.crew.Dismiss(false)
-		if w.corked.IsEmpty() && !w.srv.loops.busy() && !w.srv.hiring.Waiting() && !w.srv.sockets.busy() || !w.running.CompareAndSwap(false, true) {
+		idle = 0
+		away, routines := w.srv.loops.dismiss(false), w.srv.crew.Dismiss(false)
+		if !away && !routines && w.corked.IsEmpty() && !w.srv.loops.busy() && !w.srv.hiring.Waiting() && !w.srv.sockets.busy() || !w.running.CompareAndSwap(false, true) {
 			return
 		}
 	}
