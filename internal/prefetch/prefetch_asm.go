@@ -6,7 +6,7 @@ package prefetch
 // neither the race detector nor the garbage collector has to know of it. On other processors than amd64 and arm64 it does nothing.
 //
 // In a broadcast to 10,000 connections the wait for the first line of a connection took 4 % of the CPU, 0.3 µs a delivery; when it is asked
-// for two connections ahead, 1.5 %.
+// for two connections ahead, 1.5 %. Of nil nothing is asked: a processor that looks for a page that is not there takes 40 ns for each line.
 //
 //go:noescape
 func Value(v any)
