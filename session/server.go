@@ -166,15 +166,18 @@ func (srv *Server) by(limit time.Duration) int64 {
 	return srv.clock() + int64(limit)
 }
 
+// sessionsAhead is for how many sessions ahead Sessions asks for memory.
+const sessionsAhead = 4
+
 // Sessions visits the sessions that are live when it begins. A session may end while it is being visited. Who sends something to all of them
 // under the Wait policy goes at the pace of the slowest: see the section on fan-out, and [Options].
 func (srv *Server) Sessions() iter.Seq[*Session] {
 	return func(yield func(*Session) bool) {
 		all := srv.snapshot()
 		for i, s := range all {
-			if i+4 < len(all) { // what is sent to each of thousands finds them cold
-				prefetch.Value(all[i+4])
-				prefetch.Value(all[i+2].attached)
+			if i+sessionsAhead < len(all) { // what is sent to each of thousands finds them cold
+				prefetch.Value(all[i+sessionsAhead])
+				prefetch.Value(all[i+sessionsAhead/2].Value())
 			}
 			if !yield(s) {
 				return

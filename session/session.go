@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sluice-push/sluice/internal/atomicany"
 	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/waitlist"
 	"github.com/sluice-push/sluice/transport"
@@ -20,11 +21,10 @@ type Session struct {
 	// connection lies in the first 128 bytes, what it takes to read and decode one in the next. An idle session is 560 bytes.
 
 	// Set when made; id, when it is admitted.
-	srv      *Server
-	c        carrier
-	attached any                 // the value it began with
-	value    atomic.Pointer[any] // what SetValue was given
-	id       uint64
+	srv   *Server
+	c     carrier
+	value atomicany.Value
+	id    uint64
 
 	packet *packetPeer   // the carrier, if the session is over datagrams; set when made
 	phase  atomic.Uint32 // written under mu by anybody
@@ -105,7 +105,7 @@ func newSession(srv *Server, at *Attach) *Session {
 		if at.Codec != nil {
 			codec = at.Codec
 		}
-		s.attached = at.Value
+		s.value.Store(at.Value)
 	}
 	s.SetCodec(codec)
 	if srv.o.Executor != nil {
@@ -166,15 +166,10 @@ func (s *Session) SetCodec(c Codec) {
 }
 
 // Value returns what SetValue was last given; before that what [Attach].Value was, or nil.
-func (s *Session) Value() any {
-	if v := s.value.Load(); v != nil {
-		return *v
-	}
-	return s.attached
-}
+func (s *Session) Value() any { return s.value.Load() }
 
-// SetValue keeps the user's state of this session. Usually it is called once, in Open, with a pointer.
-func (s *Session) SetValue(v any) { s.value.Store(&v) }
+// SetValue keeps the user's state of this session. Usually it is called once, in Open, with a pointer, which is what costs least.
+func (s *Session) SetValue(v any) { s.value.Store(v) }
 
 // Close ends the session at once, drops what is not written, and waits until Close of its handler has returned. Called from any
 // handler of any session it does not wait: what is running there may be what it would wait for. Closing again only waits.
