@@ -70,7 +70,7 @@ func (s *Session) SendAs(e Encoder, msg []byte) error {
 
 // fitsLocked reports whether a message is gathered in g. Send does not go by SendAs, for the stack that takes: see encodeError.
 func (s *Session) fitsLocked(g *buffer.Batch, e Encoder, msg []byte) bool {
-	return g != nil && e != nil && s.phase.Load() == phaseOpen && (prefixer(e, msg) == nil || !s.c.direct())
+	return g != nil && e != nil && s.phase.Load() == phaseOpen && (len(msg) < gatherWhole || prefixer(e, msg) == nil || !s.c.direct())
 }
 
 // encoderLocked returns e, or the codec if that is nil, or why nothing can be sent.

@@ -231,6 +231,13 @@ func (c *Conn) appendHeader(dst []byte, op Opcode, n int) ([]byte, error) {
 func encoded(dst []byte, err error) ([]byte, error) { return dst, asClosed(err) }
 
 func asClosed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return closedBy(err)
+}
+
+func closedBy(err error) error {
 	if errors.Is(err, wire.ErrCloseSent) {
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	}

@@ -77,7 +77,11 @@ func NewHandshake(o *Options) *Codec {
 // may have moved in between. It never allocates for messages that are neither fragmented nor compressed. [Options.Pieces] and
 // [Options.Control] change what is returned.
 func (c *Codec) Decode(in []byte) (msg []byte, n int, err error) {
-	if w := c.work; w != nil {
+	if w := c.work; w == nil {
+		if msg, n, err = c.decodeWhole(in); n != 0 || err != nil {
+			return msg, n, err
+		}
+	} else {
 		switch {
 		case w.err != nil:
 			return nil, 0, w.err
@@ -144,10 +148,14 @@ func (c *Codec) checkText(payload []byte, fin bool) bool {
 // answers the peer's or tells the peer what it did wrong. To be called after every Decode, also after one that failed. Of several
 // pings since the last call only the newest is answered (RFC 6455 §5.5.3), so that what waits here is bounded.
 func (c *Codec) AppendReplies(dst []byte) []byte {
-	w := c.work
-	if w == nil {
+	if c.work == nil { // which can be inlined
 		return dst
 	}
+	return c.appendReplies(dst)
+}
+
+func (c *Codec) appendReplies(dst []byte) []byte {
+	w := c.work
 	if len(w.replies) > 0 {
 		dst = append(dst, w.replies...)
 		w.replies, w.hasPong = w.replies[:0], false
@@ -160,10 +168,14 @@ func (c *Codec) AppendReplies(dst []byte) []byte {
 // Release says that the message which Decode returned last is not needed any more, so that its memory need not stay until the next
 // Decode. To be called, when a message has been handled, by those who care what an idle connection holds.
 func (c *Codec) Release() {
-	if w := c.work; w != nil {
-		w.giveBack()
-		c.rest()
+	if c.work != nil { // which can be inlined
+		c.release()
 	}
+}
+
+func (c *Codec) release() {
+	c.work.giveBack()
+	c.rest()
 }
 
 // Request is what the client asked for: after the Decode that accepted its handshake, until the next Decode or Release; otherwise nil.

@@ -171,7 +171,9 @@ func (c *Codec) fitHeader(dst []byte, start, body int, first byte) []byte {
 		dst = dst[:len(dst)+shift]
 	}
 	copy(dst[start:], h)
-	c.maskFrom(dst, start+len(h))
+	if c.client {
+		maskFrom(dst, start+len(h))
+	}
 	return dst
 }
 

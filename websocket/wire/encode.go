@@ -78,7 +78,9 @@ func (c *Codec) appendFrame(dst []byte, first byte, payload []byte) []byte {
 	dst = c.appendHeader(dst, first, len(payload))
 	start := len(dst)
 	dst = append(dst, payload...)
-	c.maskFrom(dst, start)
+	if c.client {
+		maskFrom(dst, start)
+	}
 	return dst
 }
 
@@ -104,10 +106,7 @@ func (c *Codec) appendHeader(dst []byte, first byte, n int) []byte {
 
 // maskFrom masks the payload at the end of a client's frame with a key that nobody can guess (RFC 6455 §5.3, §10.3), and puts the
 // key before it.
-func (c *Codec) maskFrom(frame []byte, start int) {
-	if !c.client {
-		return
-	}
+func maskFrom(frame []byte, start int) {
 	key := frame[start-maskLen : start]
 	_, _ = rand.Read(key) // never fails, see crypto/rand
 	unmask(frame[start:], binary.LittleEndian.Uint32(key))

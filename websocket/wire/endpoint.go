@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"math"
 	"strings"
 	"sync"
 
@@ -11,6 +12,7 @@ import (
 // and lent out. It makes codecs ready. All methods may be called concurrently.
 type Endpoint struct {
 	o        Options                // with defaults
+	whole    int                    // the largest payload that decodeWhole takes
 	encoders [maxBits + 1]sync.Pool // of Deflater, by window, for messages without context
 
 	mu         sync.Mutex
@@ -34,7 +36,13 @@ type agreementKey struct {
 const agreementsMax = 64
 
 // NewEndpoint resolves the options, which are copied; nil means the defaults.
-func NewEndpoint(o *Options) *Endpoint { return &Endpoint{o: o.withDefaults()} }
+func NewEndpoint(o *Options) *Endpoint {
+	e := &Endpoint{o: o.withDefaults()}
+	if e.whole = min(e.o.MaxMessage, math.MaxUint16); e.o.Pieces {
+		e.whole = -1
+	}
+	return e
+}
 
 // Handshake makes c the codec of a server's connection on which nothing was read yet: see [NewHandshake].
 func (e *Endpoint) Handshake(c *Codec) {

@@ -25,5 +25,11 @@ func (h *ClientHandshake) SetKey(key string) {
 	h.key = key
 }
 
+// Step has the codec decode all frames step by step, also those that it takes by rote.
+func (c *Codec) Step() *Codec {
+	c.e.whole = -1
+	return c
+}
+
 // Held is how much memory the codec has for the message under way.
 func (c *Codec) Held() int { return cap(c.inHand().message) }

@@ -80,6 +80,35 @@ func (c *Codec) parseHeader(in []byte, h *header) (complete bool, bad *CloseErro
 	return true, nil
 }
 
+// decodeWhole is Decode between two messages, as far as it goes by rote: in begins with what most messages are, all of one frame of a client,
+// which is neither compressed nor larger than 64 KiB. Of anything else, right or wrong, n is 0. It takes half the time.
+func (c *Codec) decodeWhole(in []byte) (msg []byte, n int, err error) {
+	if len(in) < 2+2+maskLen || c.client {
+		return nil, 0, nil
+	}
+	op, size, length := Opcode(in[0]&^finBit), 2, int(in[1])-maskBit // less than 0 if it is not masked
+	switch {
+	case in[0]&finBit == 0 || op != OpText && op != OpBinary || length == length64:
+		return nil, 0, nil
+	case length == length16:
+		if size, length = 4, int(binary.BigEndian.Uint16(in[2:])); length < length16 {
+			return nil, 0, nil
+		}
+	}
+	from := size + maskLen
+	end := from + length
+	if length < 0 || length > c.e.whole || end > len(in) {
+		return nil, 0, nil
+	}
+	msg = in[from:end:end]
+	unmask(msg, binary.LittleEndian.Uint32(in[size:]))
+	if op == OpText && !c.e.o.SkipUTF8 && !validText(msg) {
+		return nil, 0, c.fail(errNotUTF8())
+	}
+	c.last = op
+	return msg, end, nil
+}
+
 // checkFirst checks what the first byte of a frame says.
 func (c *Codec) checkFirst(w *work, rsv byte, op Opcode, fin bool) *CloseError {
 	if rsv == rsv1Bit && c.deflates() && (op == OpText || op == OpBinary) {

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -122,5 +123,26 @@ func TestRandomViolation(t *testing.T) {
 		s.want.verdict = end.Error()
 		s.want.replies += server(fin|closing, closeBody(end.Code, end.Reason))
 		compareOutcomes(rt, agree(t, func() *wire.Codec { return wire.New(nil) }, []byte(stream)), s.want)
+	})
+}
+
+// TestByRote: what a codec makes of frames by rote is what it makes of them step by step, also where they are cut off or damaged.
+func TestByRote(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := drawScript(rt)
+		if rapid.Bool().Draw(rt, "long") {
+			s.stream.WriteString(client(fin|bin, strings.Repeat("x", rapid.IntRange(120, 70000).Draw(rt, "length"))))
+		}
+		stream := []byte(s.stream.String())
+		for range rapid.IntRange(0, 2).Draw(rt, "damage") {
+			if len(stream) > 0 {
+				stream[rapid.IntRange(0, len(stream)-1).Draw(rt, "at")] = rapid.Byte().Draw(rt, "byte")
+			}
+		}
+		stream = stream[:rapid.IntRange(0, len(stream)).Draw(rt, "end")]
+		o := &wire.Options{MaxMessage: rapid.SampledFrom([]int{0, 100, 1000}).Draw(rt, "limit"), SkipUTF8: rapid.Bool().Draw(rt, "skip")}
+		whole := func() int { return len(stream) }
+		quick := feed(t, wire.New(o), bytes.Clone(stream), false, whole)
+		compareOutcomes(rt, quick, feed(t, wire.New(o).Step(), bytes.Clone(stream), false, whole))
 	})
 }
