@@ -17,7 +17,8 @@ type HistoryRequest struct {
 	Reverse bool
 }
 
-// History is the answer. In value and table mode the entries are the rows.
+// History is the answer. In value and table mode the entries are the rows. It is what this node has heard of: what another one has just
+// acknowledged may come a little later, as it does to subscribers; the position says up to where.
 type History struct {
 	Position push.Position
 	Entries  []*channel.Entry

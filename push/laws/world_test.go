@@ -293,9 +293,7 @@ func (w *world) kept() {
 	w.epochs = map[string]string{}
 	for i := range w.nodes {
 		for _, name := range w.names {
-			found, err := again(w.ctx, func() (hub.History, error) {
-				return w.node(i).hub.History(w.ctx, name, hub.HistoryRequest{Limit: -1})
-			})
+			found, err := w.heard(i, name)
 			if err != nil {
 				w.t.Errorf("node %d does not show %s: %v", i, name, err)
 				continue
@@ -310,6 +308,20 @@ func (w *world) kept() {
 					i, len(got), name, len(want), firstDifference(got, want))
 			}
 		}
+	}
+}
+
+// heard returns the history of a channel as a node shows it when it has heard of all that was acknowledged, also by the other node.
+func (w *world) heard(i int, name string) (hub.History, error) {
+	all, deadline := w.truth.of(name, 0, push.MaxOffset), time.Now().Add(*patience)
+	for {
+		found, err := again(w.ctx, func() (hub.History, error) {
+			return w.node(i).hub.History(w.ctx, name, hub.HistoryRequest{Limit: -1})
+		})
+		if err != nil || len(all) == 0 || found.Position.Offset >= all[len(all)-1].Offset || time.Now().After(deadline) {
+			return found, err
+		}
+		pause(w.ctx, time.Millisecond)
 	}
 }
 
