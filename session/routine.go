@@ -26,6 +26,7 @@ type own struct {
 	worn    bool  // its stack may have grown
 	spoke   bool  // the peer has sent something since that was asked last
 	relieve bool  // another goroutine is to go on
+	begun   bool  // there was one
 	raw     raw   // the stream, if it is that
 
 	conn net.Conn
@@ -106,36 +107,32 @@ func (r *routine) remote() net.Addr { return r.own.conn.RemoteAddr() }
 func (r *routine) local() net.Addr  { return r.own.conn.LocalAddr() }
 
 // run is the goroutine of a session: the first, or one that goes on with a stack of its own.
-func (s *Session) run(first bool) {
-	relieved := false
-	defer func() {
-		if !relieved {
-			s.finish()
-		}
-	}()
-	goOn := !first || s.greet() && s.begin()
-	for goOn && s.phase.Load() != phaseClosed {
-		err := s.own.io.each(s)
-		switch {
-		case err == nil && s.own.streak >= yieldAfter:
-			s.in.Rest() // others may need the buffer meanwhile
-			if s.own.streak = 0; s.own.freshAt == 0 {
-				s.wear()
-			} else {
-				runtime.Gosched()
-			}
-		case err == nil:
-			goOn = false
-		default:
-			goOn = s.readFailed(err)
-			if goOn && s.own.relieve {
-				s.own.relieve, relieved = false, true
-				go s.run(false)
-				return
-			}
-		}
+func (s *Session) run() {
+	defer s.finish()
+	goOn := s.own.begun || s.greet() && s.begin()
+	for s.own.begun = true; goOn && s.phase.Load() != phaseClosed; {
+		goOn = s.goesOn(s.own.io.each(s))
 	}
-	s.waitWritten()
+	if !s.own.relieve {
+		s.waitWritten()
+	}
+}
+
+// goesOn decides what becomes of a goroutine that has returned from reading: it reports whether it reads on.
+func (s *Session) goesOn(err error) bool {
+	switch {
+	case err != nil:
+		return s.readFailed(err) && !s.own.relieve
+	case s.own.streak < yieldAfter:
+		return false
+	}
+	s.in.Rest() // others may need the buffer meanwhile
+	if s.own.streak = 0; s.own.freshAt == 0 {
+		s.wear()
+	} else {
+		runtime.Gosched()
+	}
+	return true
 }
 
 // got is called when n bytes have arrived, and reports whether to go on reading.
@@ -290,6 +287,11 @@ func (s *Session) wakeMeLocked() <-chan struct{} {
 
 // finish is the end of run.
 func (s *Session) finish() {
+	if s.own.relieve {
+		s.own.relieve = false
+		go s.run()
+		return
+	}
 	s.fail(ByLocal, ErrClosed)
 	_ = s.own.conn.Close()
 	s.mu.Lock()

@@ -74,7 +74,7 @@ func NewServer(codec Codec, h *Handler, o *Options) *Server {
 		srv.observer = *srv.o.Observer
 	}
 	srv.pools = buffer.NewPools(srv.o.ReadBuffer)
-	srv.crew = crew.New(crewKept, func(s *Session) { s.run(true) }, srv.watch.ensure)
+	srv.crew = crew.New(crewKept, (*Session).run, srv.watch.ensure)
 	return srv
 }
 

@@ -29,13 +29,20 @@ type watch struct {
 
 // enter returns the number of the slot in which s is now, or −1.
 func (w *watch) enter(s *Session) int {
-	defer w.ensure()
-	return w.corked.Enter(s, s.id)
+	slot := w.corked.Enter(s, s.id)
+	w.ensure()
+	return slot
 }
 
-// ensure makes sure that the goroutine exists.
+// ensure makes sure that the goroutine exists. It takes no stack when it does: a session's goroutine begins with little more than it needs.
 func (w *watch) ensure() {
-	if !w.running.Load() && w.running.CompareAndSwap(false, true) {
+	if !w.running.Load() {
+		w.begin()
+	}
+}
+
+func (w *watch) begin() {
+	if w.running.CompareAndSwap(false, true) {
 		w.wg.Go(w.run)
 	}
 }

@@ -1,5 +1,7 @@
 package buffer
 
+import "slices"
+
 const (
 	batchParts = 64        // pieces in one write
 	batchBytes = 128 << 10 // bytes in one write: a raw write is not preempted, so it must be short
@@ -68,8 +70,15 @@ func (b *Batch) Gathered(kept bool) {
 	if kept {
 		end |= 1
 	}
-	b.Ends = append(b.Ends, end)
+	if len(b.Ends) == cap(b.Ends) {
+		b.grow() // by a call, which needs less of its caller's stack
+	}
+	b.Ends = b.Ends[:len(b.Ends)+1]
+	b.Ends[len(b.Ends)-1] = end
 }
+
+//go:noinline
+func (b *Batch) grow() { b.Ends = slices.Grow(b.Ends, 1) }
 
 // Forget empties what is gathered.
 func (b *Batch) Forget() { b.Scratch, b.Ends = b.Scratch[:0], b.Ends[:0] }

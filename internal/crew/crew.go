@@ -44,17 +44,21 @@ func (c *Crew[T]) Give(piece T) {
 	go c.run(piece)
 }
 
+// run does a first piece of work, which may need all of the stack that a goroutine begins with.
 func (c *Crew[T]) run(piece T) {
 	defer c.running.Done()
-	var next chan T
-	for more := true; more; piece, more = <-next {
-		c.do(piece)
-		if next == nil {
-			next = make(chan T, 1)
-		}
-		if !c.wait(next) {
+	c.do(piece)
+	c.goOn()
+}
+
+// goOn does others.
+func (c *Crew[T]) goOn() {
+	for next := make(chan T, 1); c.wait(next); {
+		piece, more := <-next
+		if !more {
 			return
 		}
+		c.do(piece)
 	}
 }
 
