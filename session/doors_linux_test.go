@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,15 @@ func serveDoor(t *testing.T, srv *session.Server) (addr string) {
 	t.Cleanup(func() { _ = first.Close() })
 	await(t, func() bool { return session.Doors(srv) == 1 })
 	return addr
+}
+
+// answered closes conn when want has come. Any goroutine may call it.
+func answered(t *testing.T, conn net.Conn, want string) {
+	defer conn.Close()
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(conn, got); err != nil || string(got) != want {
+		t.Errorf("received %q, %v; want %q", got[:n], err, want)
+	}
 }
 
 // Loops accept connections, and serve them, whatever the handlers of others do.
@@ -51,17 +61,17 @@ func TestDoorServes(t *testing.T) {
 				if i < 2 && j == 10 {
 					what = "hold\n"
 				}
-				write(t, conn, what)
+				if _, err := io.WriteString(conn, what); err != nil {
+					t.Error(err)
+				}
 				if what == "hold\n" && i == 1 {
 					clients.Go(func() {
 						time.AfterFunc(20*time.Millisecond, sync.OnceFunc(func() { close(hold) }))
-						expect(t, conn, what)
-						_ = conn.Close()
+						answered(t, conn, what)
 					})
 					continue
 				}
-				expect(t, conn, what)
-				_ = conn.Close()
+				answered(t, conn, what)
 			}
 		})
 	}

@@ -10,6 +10,21 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
+// joined returns both ends of a connection over TCP, of which the client's is closed with the test.
+func joined(t *testing.T) (client, server net.Conn) {
+	ln := listen(t, "tcp", "127.0.0.1:0")
+	defer ln.Close()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	if server, err = ln.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	return client, server
+}
+
 // A session may be found, and written to until there is no room, before its loop knows of it.
 func TestWritingBeforeTheLoopKnows(t *testing.T) {
 	closed := make(chan session.CloseInfo, 1)
@@ -18,17 +33,7 @@ func TestWritingBeforeTheLoopKnows(t *testing.T) {
 		Close: func(_ *session.Session, info *session.CloseInfo) { closed <- *info },
 	}, &session.Options{Linger: -1})
 	t.Cleanup(func() { _ = srv.Close() })
-	ln := listen(t, "tcp", "127.0.0.1:0")
-	defer ln.Close()
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	server, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	client, server := joined(t)
 	big := make([]byte, 8<<20)
 	s := session.ServeLate(srv, server, func(s *session.Session) {
 		if err := s.Write(big); err != nil || s.Queued() == 0 {
@@ -53,17 +58,7 @@ func TestShutdownBeforeTheLoopKnows(t *testing.T) {
 		s.End(nil, nil)
 		drained <- s
 	}}, nil)
-	ln := listen(t, "tcp", "127.0.0.1:0")
-	defer ln.Close()
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	server, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	client, server := joined(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	over := make(chan error, 1)

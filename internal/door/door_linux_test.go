@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-push/sluice/transport"
 )
 
-// A loop admits who has come, not all at once, and its owner hears when the listener is closed.
-func TestDoor(t *testing.T) {
+// opened returns a listener with a door to a list, number 7, and closes both with the test.
+func opened(t *testing.T) (*transport.Listener, *epoll.List, *door.Door) {
 	ln, err := transport.Listen(context.Background(), "tcp", "127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -21,11 +21,17 @@ func TestDoor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer list.Close()
+	t.Cleanup(func() { _, _ = ln.Close(), list.Close() })
 	d, err := door.Open(ln, list, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return ln, list, d
+}
+
+// A loop admits who has come, not all at once, and its owner hears when the listener is closed.
+func TestDoor(t *testing.T) {
+	ln, list, d := opened(t)
 	const conns = 100
 	for range conns {
 		conn, err := net.Dial("tcp", ln.Addr().String())
@@ -67,20 +73,7 @@ func TestDoor(t *testing.T) {
 
 // Where the acceptor fails the loop leaves the door, and the listener is its owner's again.
 func TestLeft(t *testing.T) {
-	ln, err := transport.Listen(context.Background(), "tcp", "127.0.0.1:0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	list, err := epoll.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer list.Close()
-	d, err := door.Open(ln, list, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln, _, d := opened(t)
 	d.Break()
 	d.Admit(func(transport.Descriptor) { t.Error("somebody was admitted") })
 	d.Wait()
