@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/sluice-push/sluice/internal/buffer"
-	"github.com/sluice-push/sluice/internal/origin"
 	"github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/internal/tlsconn"
 	"github.com/sluice-push/sluice/transport"
@@ -57,8 +56,8 @@ func (ls *loops) seatTLS(s *Session, conn net.Conn) bool {
 	if s.srv.o.Engine == EngineGoroutine {
 		return false
 	}
-	d, ok := twin(conn)
-	if !ok {
+	d, ok, err := transport.Duplicate(conn)
+	if !ok || err != nil {
 		return false
 	}
 	if len(ls.get(s.srv)) == 0 || !ls.secrets.work(s.srv) {
@@ -73,27 +72,6 @@ func (ls *loops) seatTLS(s *Session, conn net.Conn) bool {
 	b.mem = tlsconn.NewServer(conn, s.srv.o.TLS, b, &ls.secrets.pool)
 	s.c, s.seat.tls, s.seat.copied = b, b, conn
 	return true
-}
-
-// twin returns a duplicate of the descriptor of a connection, or false when it is neither TCP nor a Unix stream.
-func twin(conn net.Conn) (d transport.Descriptor, ok bool) {
-	switch conn := conn.(type) {
-	case *net.TCPConn:
-		d.Remote, d.Local = origin.Plain(conn.RemoteAddr()), origin.Plain(conn.LocalAddr())
-	case *net.UnixConn:
-		if conn.LocalAddr().Network() != "unix" {
-			return d, false
-		}
-		d.Unix = true
-	default:
-		return d, false
-	}
-	rc, err := conn.(syscall.Conn).SyscallConn()
-	if err != nil {
-		return d, false
-	}
-	d.FD, err = socket.DuplicateUnder(rc)
-	return d, err == nil
 }
 
 // LocalAddr, RemoteAddr and Socket are what the connection of crypto/tls tells.

@@ -25,6 +25,10 @@ func (d Descriptor) Close() error { return closeDescriptor(d.FD) }
 // as well.
 func Detach(conn net.Conn) (d Descriptor, ok bool, err error) { return detach(conn) }
 
+// Duplicate returns the socket of such a connection under another number. The connection stays as it is, and both have to be closed. It returns
+// false as Detach does, and for connections of Late.
+func Duplicate(conn net.Conn) (d Descriptor, ok bool, err error) { return duplicate(conn) }
+
 // Attach makes a connection of a duplicate of the descriptor, for a caller that wants to look at it, or to read and write without
 // an event loop. Both have to be closed. Options of the socket stay as they are. Deadlines are the connection's own; a byte that
 // one of the two reads the other does not see. Elsewhere than on Linux the error is errors.ErrUnsupported.

@@ -120,18 +120,25 @@ func (l late) Accept() (net.Conn, error) {
 	return conns.New(d.FD, net.TCPAddrFromAddrPort(d.Remote), l.here.TCP(d.Local).Local), nil
 }
 
-func detach(conn net.Conn) (Descriptor, bool, error) {
+func detach(conn net.Conn) (d Descriptor, ok bool, err error) {
+	if conn, ok := conn.(*conns.Conn); ok {
+		d.Remote, d.Local = addrPortOf(conn.RemoteAddr()), addrPortOf(conn.LocalAddr())
+		d.FD, err = conn.Take()
+		return d, true, err
+	}
+	if d, ok, err = duplicate(conn); ok && err == nil {
+		_ = conn.Close() // the socket lives on in the duplicate
+	}
+	return d, ok, err
+}
+
+func duplicate(conn net.Conn) (Descriptor, bool, error) {
 	var d Descriptor
 	var sc syscall.Conn
 	switch conn := conn.(type) {
 	case *net.TCPConn:
 		sc = conn
 		d.Remote, d.Local = addrPortOf(conn.RemoteAddr()), addrPortOf(conn.LocalAddr())
-	case *conns.Conn:
-		d.Remote, d.Local = addrPortOf(conn.RemoteAddr()), addrPortOf(conn.LocalAddr())
-		var err error
-		d.FD, err = conn.Take()
-		return d, true, err
 	case *net.UnixConn:
 		if conn.LocalAddr().Network() != "unix" {
 			return d, false, nil
@@ -147,7 +154,6 @@ func detach(conn net.Conn) (Descriptor, bool, error) {
 	if d.FD, err = sock.DuplicateUnder(rc); err != nil {
 		return Descriptor{}, true, err
 	}
-	_ = conn.Close() // the socket lives on in the duplicate
 	return d, true, nil
 }
 

@@ -262,6 +262,52 @@ func TestDetachAttach(t *testing.T) {
 	}
 }
 
+// A duplicate is the same socket, and says so; the connection stays.
+func TestDuplicate(t *testing.T) {
+	for _, network := range []string{"tcp", "unix"} {
+		t.Run(network, func(t *testing.T) {
+			address := "127.0.0.1:0"
+			if network == "unix" {
+				address = socketPath(t)
+			}
+			l := wrap(t, network, address, nil)
+			client := dial(t, l.Addr())
+			conn, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			d, ok, err := transport.Duplicate(conn)
+			if !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			checkBare(t, d)
+			if d.Unix != (network == "unix") || !d.Unix && (d.Remote.String() != client.LocalAddr().String() || d.Local.String() != l.Addr().String()) {
+				t.Errorf("the duplicate is %+v", d)
+			}
+			if _, err := syscall.Write(d.FD, []byte("hello")); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.Write([]byte("world")); err != nil {
+				t.Fatal(err)
+			}
+			p := make([]byte, 10)
+			if _, err := io.ReadFull(client, p); err != nil || string(p) != "helloworld" {
+				t.Fatal(string(p), err)
+			}
+		})
+	}
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	if _, ok, err := transport.Duplicate(a); ok || err != nil {
+		t.Error(ok, err)
+	}
+}
+
 func TestDetachOther(t *testing.T) {
 	a, b := net.Pipe()
 	defer a.Close()

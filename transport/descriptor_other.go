@@ -22,6 +22,8 @@ func (*Listener) acceptNow(int) (Descriptor, bool, error) {
 
 func detach(net.Conn) (Descriptor, bool, error) { return Descriptor{}, false, nil }
 
+func duplicate(net.Conn) (Descriptor, bool, error) { return Descriptor{}, false, nil }
+
 func attach(Descriptor) (net.Conn, error) { return nil, errors.ErrUnsupported }
 
 func closeDescriptor(int) error { return errors.ErrUnsupported }
