@@ -55,6 +55,14 @@ func checkBare(t testing.TB, d transport.Descriptor) {
 	}
 }
 
+// anyAddress is one at which nobody listens.
+func anyAddress(t testing.TB, network string) string {
+	if network == "unix" {
+		return socketPath(t)
+	}
+	return "127.0.0.1:0"
+}
+
 func TestAcceptDescriptorAddresses(t *testing.T) {
 	for _, c := range []struct{ name, listen, dial string }{
 		{"4", "127.0.0.1:0", "127.0.0.1"},
@@ -130,11 +138,7 @@ func TestAcceptDescriptorUnix(t *testing.T) {
 func TestAcceptDescriptorClose(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
-			address := "127.0.0.1:0"
-			if network == "unix" {
-				address = socketPath(t)
-			}
-			l := wrap(t, network, address, nil)
+			l := wrap(t, network, anyAddress(t, network), nil)
 			const waiters = 3
 			ds, errs := make(chan transport.Descriptor), make(chan error, waiters)
 			for range waiters {
@@ -207,11 +211,7 @@ func TestWrapOther(t *testing.T) {
 func TestDetachAttach(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
-			address := "127.0.0.1:0"
-			if network == "unix" {
-				address = socketPath(t)
-			}
-			l := wrap(t, network, address, &transport.Options{Delay: true, KeepAlive: -1})
+			l := wrap(t, network, anyAddress(t, network), &transport.Options{Delay: true, KeepAlive: -1})
 			client := dial(t, l.Addr())
 			conn, err := l.Accept()
 			if err != nil {
@@ -266,11 +266,7 @@ func TestDetachAttach(t *testing.T) {
 func TestDuplicate(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
-			address := "127.0.0.1:0"
-			if network == "unix" {
-				address = socketPath(t)
-			}
-			l := wrap(t, network, address, nil)
+			l := wrap(t, network, anyAddress(t, network), nil)
 			client := dial(t, l.Addr())
 			conn, err := l.Accept()
 			if err != nil {
