@@ -25,8 +25,11 @@ func (d Descriptor) Close() error { return closeDescriptor(d.FD) }
 // as well.
 func Detach(conn net.Conn) (d Descriptor, ok bool, err error) { return detach(conn) }
 
-// Duplicate returns the socket of such a connection under another number. The connection stays as it is, and both have to be closed. It returns
-// false as Detach does, and for connections of Late.
+// Duplicate gives the socket of a *net.TCPConn, or of a *net.UnixConn for streams, a second number. The connection stays as it is, and may be
+// in use; both have to be closed, and what one of the two reads the other does not see. Options of the socket stay as they are.
+//
+// It returns false when conn is anything else, also one of [Listener.Late], or the system is not Linux. After an error there is nothing to
+// close but conn.
 func Duplicate(conn net.Conn) (d Descriptor, ok bool, err error) { return duplicate(conn) }
 
 // Attach makes a connection of a duplicate of the descriptor, for a caller that wants to look at it, or to read and write without
