@@ -291,9 +291,10 @@ func (w *world) bounded(clients int) {
 // kept is the sixth law: each node has what was acknowledged, as far as it is kept. It also learns the present epochs.
 func (w *world) kept() {
 	w.epochs = map[string]string{}
+	deadline := time.Now().Add(*patience)
 	for i := range w.nodes {
 		for _, name := range w.names {
-			found, err := w.heard(i, name)
+			found, err := w.heard(i, name, deadline)
 			if err != nil {
 				w.t.Errorf("node %d does not show %s: %v", i, name, err)
 				continue
@@ -311,9 +312,10 @@ func (w *world) kept() {
 	}
 }
 
-// heard returns the history of a channel as a node shows it when it has heard of all that was acknowledged, also by the other node.
-func (w *world) heard(i int, name string) (hub.History, error) {
-	all, deadline := w.truth.of(name, 0, push.MaxOffset), time.Now().Add(*patience)
+// heard returns the history of a channel as a node shows it when it has heard of all that was acknowledged, also by the other node, or at the
+// deadline.
+func (w *world) heard(i int, name string, deadline time.Time) (hub.History, error) {
+	all := w.truth.of(name, 0, push.MaxOffset)
 	for {
 		found, err := again(w.ctx, func() (hub.History, error) {
 			return w.node(i).hub.History(w.ctx, name, hub.HistoryRequest{Limit: -1})
