@@ -57,12 +57,12 @@ func ServeLate(srv *Server, conn net.Conn, before func(*Session)) *Session {
 }
 
 // FailTLS makes the test of crypto/tls fail for a server which has no session yet.
-func FailTLS(srv *Server, err error) { srv.loops.secrets.test = func() error { return err } }
+func FailTLS(srv *Server, err error) { srv.loops.secrets.Test = func() error { return err } }
 
 // SetTLS makes the sessions of srv, which has none yet, speak TLS. All servers share one test of crypto/tls.
 func SetTLS(srv *Server, c *tls.Config) {
 	srv.o.TLS = c
-	srv.loops.secrets.test = testTLS
+	srv.loops.secrets.Test = testTLS
 }
 
 var testTLS = sync.OnceValue(tlsconn.Test)

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-push/sluice/internal/late"
 	"github.com/sluice-push/sluice/internal/slowness"
 	"github.com/sluice-push/sluice/internal/socket"
+	"github.com/sluice-push/sluice/internal/tlsconn"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -30,7 +31,7 @@ type loops struct {
 	slow slowness.All // when all sessions are slow
 
 	crew    *crew.Crew[away] // made with all: takes turns of sessions whose handlers block, and is dismissed by the watch
-	secrets secrets
+	secrets tlsconn.Shared
 
 	zeroMu   sync.Mutex
 	zero     map[*Session]*zeroCopy // guarded by zeroMu: of sessions that have sent without copying

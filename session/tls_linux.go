@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"sync"
 	"syscall"
 
 	"github.com/sluice-push/sluice/internal/buffer"
@@ -30,27 +29,6 @@ type bareTLS struct {
 	left  *buffer.Buffer // what an executor has read and left; owned by who has the turn
 }
 
-// secrets are what sessions that speak TLS on loops share.
-type secrets struct {
-	once sync.Once
-	err  error        // why there are none
-	test func() error // instead of tlsconn.Test; for tests
-	pool tlsconn.Pool
-}
-
-// work reports whether crypto/tls can be used on loops.
-func (x *secrets) work(srv *Server) bool {
-	x.once.Do(func() {
-		if x.test == nil {
-			x.test = tlsconn.Test
-		}
-		if x.err = x.test(); x.err != nil {
-			srv.o.Logger.Info("session: TLS does not work on event loops with this version of Go, sessions get goroutines", "error", x.err)
-		}
-	})
-	return x.err == nil
-}
-
 // seatTLS is seat for a session that is to speak TLS over conn.
 func (ls *loops) seatTLS(s *Session, conn net.Conn) bool {
 	if s.srv.o.Engine == EngineGoroutine {
@@ -60,7 +38,10 @@ func (ls *loops) seatTLS(s *Session, conn net.Conn) bool {
 	if !ok || err != nil {
 		return false
 	}
-	if len(ls.get(s.srv)) == 0 || !ls.secrets.work(s.srv) {
+	failed := func(err error) {
+		s.srv.o.Logger.Info("session: TLS does not work on event loops with this version of Go, sessions get goroutines", "error", err)
+	}
+	if len(ls.get(s.srv)) == 0 || !ls.secrets.Works(failed) {
 		_ = d.Close()
 		return false
 	}
@@ -69,7 +50,7 @@ func (ls *loops) seatTLS(s *Session, conn net.Conn) bool {
 		s.seat.ends = &socket.Ends{Local: conn.LocalAddr(), Remote: conn.RemoteAddr()}
 	}
 	b := &bareTLS{bare: (*bare)(s)}
-	b.mem = tlsconn.NewServer(conn, s.srv.o.TLS, b, &ls.secrets.pool)
+	b.mem = tlsconn.NewServer(conn, s.srv.o.TLS, b, &ls.secrets.Pool)
 	s.c, s.seat.tls, s.seat.copied = b, b, conn
 	return true
 }

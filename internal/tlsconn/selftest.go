@@ -12,8 +12,32 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"sync"
 	"time"
 )
+
+// Shared is what the connections of one server have in common. The zero value is ready, and must not be copied.
+type Shared struct {
+	Pool Pool
+	Test func() error // what shows whether a Conn works, or nil for that of this package; to be set before the first call of Works
+
+	once sync.Once
+	err  error
+}
+
+// Works reports whether a [Conn] works, which is tested once: if not, the first call, during which others wait, hands the reason to failed.
+func (x *Shared) Works(failed func(error)) bool {
+	x.once.Do(func() {
+		test := x.Test
+		if test == nil {
+			test = Test
+		}
+		if x.err = test(); x.err != nil {
+			failed(x.err)
+		}
+	})
+	return x.err == nil
+}
 
 // Test shows whether a [Conn] works with this version of crypto/tls: in memory, with TLS 1.3 and 1.2, with records that come byte by
 // byte and many at once, small and large. It takes some milliseconds. Any error says that connections have to be left to goroutines.
