@@ -15,7 +15,7 @@ func (s *Session) pourAloneLocked() {
 		if !g.Inside || s.own == nil || s.own.raw.s == nil {
 			return
 		}
-		fd = s.own.raw.fd
+		fd = uintptr(s.own.raw.peer.FD)
 	}
 	s.pen = penWriting
 	s.mu.Unlock()

@@ -74,6 +74,8 @@ type stream interface {
 	// abort makes each and push return and tells the peer, without blocking. It returns what is left to do, which may
 	// block, or nil.
 	abort() func()
+	// close closes the connection when each has returned for good.
+	close()
 }
 
 // newStream chooses the stream for the connection of s.
@@ -136,5 +138,7 @@ func halfClose(conn net.Conn) bool {
 	half, ok := conn.(interface{ CloseWrite() error })
 	return ok && half.CloseWrite() == nil
 }
+
+func (c *plain) close() { _ = c.conn.Close() }
 
 func (c *plain) abort() func() { return func() { _ = c.conn.Close() } }

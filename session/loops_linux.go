@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/crew"
+	"github.com/sluice-push/sluice/internal/hangup"
 	"github.com/sluice-push/sluice/internal/late"
 	"github.com/sluice-push/sluice/internal/slowness"
 	"github.com/sluice-push/sluice/internal/socket"
@@ -32,6 +33,7 @@ type loops struct {
 
 	crew    *crew.Crew[away] // made with all: takes turns of sessions whose handlers block, and is dismissed by the watch
 	secrets tlsconn.Shared
+	peers   hangup.Watch // of sessions with goroutines
 
 	zeroMu   sync.Mutex
 	zero     map[*Session]*zeroCopy // guarded by zeroMu: of sessions that have sent without copying
@@ -126,6 +128,7 @@ func (ls *loops) stop() {
 	defer ls.making.Unlock()
 	ls.stopped = true
 	ls.dismiss(true)
+	ls.peers.Close()
 	for _, l := range ls.list() {
 		l.stop()
 	}
@@ -139,6 +142,7 @@ func (ls *loops) wait() {
 	if ls.all.Load() != nil {
 		ls.crew.Wait()
 	}
+	ls.peers.Wait()
 }
 
 // dismiss ends the goroutines of the crew that were not needed for a while, and reports whether there are others; for good in the end.

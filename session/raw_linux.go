@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/hangup"
 	"github.com/sluice-push/sluice/internal/late"
 )
 
@@ -17,16 +18,15 @@ import (
 //
 // A raw stream's descriptor is only used inside callbacks of syscall.RawConn, which keep it open. Reading waits inside RawConn.Read with no
 // buffer borrowed: its callback borrows one, reads, and on EAGAIN gives it back and returns false, which parks the goroutine in
-// the runtime's poller. The poller is edge triggered, so waiting is only right after EAGAIN: a short read proves nothing when the
-// peer's last bytes and its end arrive together.
+// the runtime's poller. The poller is edge triggered, so waiting is right after EAGAIN; after a short read, which proves nothing when the
+// peer's last bytes and its end arrive together, only where that end is told by somebody else: package internal/hangup.
 
 // raw is the stream for plain TCP and Unix stream sockets. It is part of its session's own.
 type raw struct {
-	s     *Session              // set when made, as are ready and rc
-	fd    uintptr               // valid while the goroutine in each has the turn, or waits for who has it
+	s     *Session              // set when made, as is ready
 	ready func(fd uintptr) bool // onReadable
-	rc    syscall.RawConn
-	err   error // owned by the goroutine in each
+	peer  hangup.Peer           // its descriptor is valid while the goroutine in each has the turn, or waits for who has it
+	err   error                 // owned by the goroutine in each
 }
 
 // newRaw returns nil when the session's connection is not a plain socket.
@@ -35,27 +35,33 @@ func newRaw(s *Session) stream {
 	var err error
 	switch conn := s.own.conn.(type) {
 	case *net.TCPConn:
-		c.rc, err = conn.SyscallConn()
+		c.peer.Conn, err = conn.SyscallConn()
 	case *late.Conn:
-		c.rc, err = conn.SyscallConn()
+		c.peer.Conn, err = conn.SyscallConn()
 	case *net.UnixConn:
 		if conn.LocalAddr().Network() != "unix" {
 			return nil
 		}
-		c.rc, err = conn.SyscallConn()
+		c.peer.Conn, err = conn.SyscallConn()
 	default:
 		return nil
 	}
 	if err != nil {
 		return nil
 	}
+	if s.srv.single { // for which a watch is too much
+		c.peer.Alone()
+	}
 	c.s, c.ready = s, c.onReadable
 	return c
 }
 
-func (c *raw) each(*Session) error {
+func (c *raw) each(s *Session) error {
+	if c.peer.Due() {
+		s.srv.loops.peers.Begin(&c.peer)
+	}
 	c.err = nil
-	if err := c.rc.Read(c.ready); err != nil {
+	if err := c.peer.Conn.Read(c.ready); err != nil {
 		return err
 	}
 	return c.err
@@ -64,12 +70,16 @@ func (c *raw) each(*Session) error {
 // onReadable reads, and hands on what it has read, until there is nothing more, and reports whether each is done. So the goroutine
 // stays inside one call of RawConn.Read, and what that costs is not paid for each message.
 func (c *raw) onReadable(fd uintptr) bool {
-	c.fd = fd
+	c.peer.FD = int32(fd) //nolint:gosec // descriptors are small
 	for s := c.s; ; {
 		n, errno := buffer.Receive(fd, s.in.Space())
 		switch {
 		case errno == syscall.EAGAIN:
 			s.in.Rest()
+			if c.peer.Hollow() {
+				s.own.streak = yieldAfter // each is to be called again, and begins the watch while little is on the stack
+				return true
+			}
 			return false
 		case errno != 0:
 			c.err = os.NewSyscallError("read", errno)
@@ -78,9 +88,14 @@ func (c *raw) onReadable(fd uintptr) bool {
 			c.err = io.EOF
 			return true
 		}
+		s.own.short = n < s.in.Room()
 		s.in.Arrived(n)
 		if !s.got(n) {
 			return true
+		}
+		if s.own.short && c.peer.Told() {
+			s.in.Rest()
+			return false
 		}
 	}
 }
@@ -89,24 +104,24 @@ func (c *raw) direct() bool { return true }
 
 func (c *raw) offer(b *buffer.Batch) (int, error) {
 	if b.Inside {
-		return b.WriteTo(c.fd)
+		return b.WriteTo(uintptr(c.peer.FD))
 	}
-	return b.OfferTo(c.rc)
+	return b.OfferTo(c.peer.Conn)
 }
 
 func (c *raw) push(b *buffer.Batch) (int, error) {
-	return b.PushTo(c.rc)
+	return b.PushTo(c.peer.Conn)
 }
 
 func (c *raw) offerLarge(s *Session, l *buffer.Large) (n int, err error) {
-	if failed := c.rc.Control(func(fd uintptr) { n, err = l.WriteTo(fd, &s.srv.pools.Read) }); failed != nil {
+	if failed := c.peer.Conn.Control(func(fd uintptr) { n, err = l.WriteTo(fd, &s.srv.pools.Read) }); failed != nil {
 		return 0, failed
 	}
 	return n, err
 }
 
 func (c *raw) pushLarge(s *Session, l *buffer.Large) (n int, err error) {
-	failed := c.rc.Write(func(fd uintptr) bool {
+	failed := c.peer.Conn.Write(func(fd uintptr) bool {
 		n, err = l.WriteTo(fd, &s.srv.pools.Read)
 		return n > 0 || err != nil
 	})
@@ -118,11 +133,16 @@ func (c *raw) pushLarge(s *Session, l *buffer.Large) (n int, err error) {
 
 func (c *raw) closeWrite() bool { return halfClose(c.s.own.conn) }
 
+func (c *raw) close() {
+	c.s.srv.loops.peers.Forget(&c.peer)
+	_ = c.s.own.conn.Close()
+}
+
 // abort shuts the socket down, which wakes whoever waits for it. The descriptor stays the reading goroutine's, which closes it.
 func (c *raw) abort() func() {
 	if c.s.reset {
 		return nil
 	}
-	_ = c.rc.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
+	_ = c.peer.Conn.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
 	return nil
 }

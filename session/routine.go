@@ -27,6 +27,7 @@ type own struct {
 	spoke   bool  // the peer has sent something since that was asked last
 	relieve bool  // another goroutine is to go on
 	begun   bool  // there was one
+	short   bool  // the last read did not fill its buffer
 	raw     raw   // the stream, if it is that
 
 	conn net.Conn
@@ -34,8 +35,6 @@ type own struct {
 	freshAt int64         // when it is asked next
 	armed   int64         // the deadline; 0 is none, −1 one that has passed
 	drained chan struct{} // closed when something has changed; made by who waits
-
-	_ [8]byte // objects of 128 bytes begin where a line does, those of 112 do not
 }
 
 func (r *routine) session() *Session { return (*Session)(r) }
@@ -293,7 +292,7 @@ func (s *Session) finish() {
 		return
 	}
 	s.fail(ByLocal, ErrClosed)
-	_ = s.own.conn.Close()
+	s.own.io.close()
 	s.mu.Lock()
 	for !s.quietLocked() { // a helper, or a caller of Send or TryWrite, is about to notice
 		changed := s.wakeMeLocked()

@@ -34,6 +34,9 @@ func (in *Inbound) Space() []byte {
 	return in.buf[in.w:min(len(in.buf), in.r+in.Limit)]
 }
 
+// Room returns how many bytes there were in what Space returned last.
+func (in *Inbound) Room() int { return min(len(in.buf), in.r+in.Limit) - in.w }
+
 // Borrow puts what arrives into b if there is no other place for it, until it is put to rest.
 func (in *Inbound) Borrow(b *Buffer) {
 	if in.buf == nil {
