@@ -64,9 +64,9 @@ type Session struct {
 	lastRead atomic.Int64 // by the server's clock, as all times here
 	errand   *errand      // with an executor; set when made
 
-	// The engine's: a seat in a loop (bare_linux.go), or a connection and its goroutine (routine.go).
-	seat seat
+	// The engine's: a connection and its goroutine (routine.go), or a seat in a loop (bare_linux.go).
 	own  *own // nil on a loop
+	seat seat
 
 	// Set when made.
 	proxy *transport.ProxyHeader // or nil
