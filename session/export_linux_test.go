@@ -56,6 +56,9 @@ func ServeLate(srv *Server, conn net.Conn, before func(*Session)) *Session {
 	return s
 }
 
+// Told reports whether the end of the peer of s, which has a goroutine, is watched.
+func Told(s *Session) bool { return s.own.raw.peer.Told() }
+
 // FailTLS makes the test of crypto/tls fail for a server which has no session yet.
 func FailTLS(srv *Server, err error) { srv.loops.secrets.Test = func() error { return err } }
 

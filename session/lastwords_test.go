@@ -26,6 +26,9 @@ func TestLastWordsWithTheEnd(t *testing.T) {
 					_ = s.Send(msg)
 				}
 			}}, nil)
+			for range 3 { // ends are watched where there are some sessions
+				echoes(t, f.dial(), "hello\n")
+			}
 			for range exchanges {
 				write(t, f.client, "hello\n")
 				expect(t, f.client, "hello\n")

@@ -64,7 +64,8 @@ const (
 	EngineAuto Engine = iota
 	// EngineLoop runs sessions over TCP and Unix sockets on event loops, on Linux, also with Options.TLS. Others get goroutines.
 	EngineLoop
-	// EngineGoroutine runs each session on a goroutine of its own.
+	// EngineGoroutine runs each session on a goroutine of its own. What comes behind a peer's urgent data (RFC 6093 advises against it) may be
+	// handled late on Linux.
 	EngineGoroutine
 )
 

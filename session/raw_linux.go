@@ -19,7 +19,8 @@ import (
 // A raw stream's descriptor is only used inside callbacks of syscall.RawConn, which keep it open. Reading waits inside RawConn.Read with no
 // buffer borrowed: its callback borrows one, reads, and on EAGAIN gives it back and returns false, which parks the goroutine in
 // the runtime's poller. The poller is edge triggered, so waiting is right after EAGAIN; after a short read, which proves nothing when the
-// peer's last bytes and its end arrive together, only where that end is told by somebody else: package internal/hangup.
+// peer's last bytes and its end arrive together, only where that end is told by somebody else: package internal/hangup, which also says of
+// which sockets, and what becomes of urgent bytes.
 
 // raw is the stream for plain TCP and Unix stream sockets. It is part of its session's own.
 type raw struct {
@@ -43,24 +44,29 @@ func newRaw(s *Session) stream {
 			return nil
 		}
 		c.peer.Conn, err = conn.SyscallConn()
+		c.peer.Exclude() // descriptors may come along
 	default:
 		return nil
 	}
 	if err != nil {
 		return nil
 	}
-	if s.srv.single { // for which a watch is too much
-		c.peer.Alone()
-	}
 	c.s, c.ready = s, c.onReadable
 	return c
 }
 
+// watchedFrom is how many sessions a server has when their peers' ends are watched: that takes three descriptors.
+const watchedFrom = 4
+
 func (c *raw) each(s *Session) error {
-	if c.peer.Due() {
+	switch {
+	case !c.peer.Due():
+	case s.srv.Len() < watchedFrom:
+		c.peer.Later()
+	default:
 		s.srv.loops.peers.Begin(&c.peer)
 	}
-	c.err = nil
+	c.err, s.own.short = nil, false
 	if err := c.peer.Conn.Read(c.ready); err != nil {
 		return err
 	}
@@ -76,10 +82,11 @@ func (c *raw) onReadable(fd uintptr) bool {
 		switch {
 		case errno == syscall.EAGAIN:
 			s.in.Rest()
-			if c.peer.Hollow() {
+			if s.own.short && c.peer.Hollow() {
 				s.own.streak = yieldAfter // each is to be called again, and begins the watch while little is on the stack
 				return true
 			}
+			s.own.short = false
 			return false
 		case errno != 0:
 			c.err = os.NewSyscallError("read", errno)

@@ -27,7 +27,7 @@ type own struct {
 	spoke   bool  // the peer has sent something since that was asked last
 	relieve bool  // another goroutine is to go on
 	begun   bool  // there was one
-	short   bool  // the last read did not fill its buffer
+	short   bool  // the last read brought something, and did not fill its buffer
 	raw     raw   // the stream, if it is that
 
 	conn net.Conn

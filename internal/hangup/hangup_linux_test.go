@@ -249,6 +249,35 @@ func TestToldBeforeItWaits(t *testing.T) {
 	})
 }
 
+// An error that is not the end, here a time stamp in the queue of errors, is reported once and uses the watch up. The end is told all the same.
+func TestAnErrorFirst(t *testing.T) {
+	overSocket(t, "tcp", func(a, b socket) {
+		w := newWatch(t)
+		r := answers(t, w, b)
+		acquaint(t, a, r)
+		rc, err := b.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		const timestamping, whenSent = 37, 1<<1 | 1<<4 // SO_TIMESTAMPING, SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE
+		if err := rc.Control(func(fd uintptr) {
+			if err := syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, timestamping, whenSent); err != nil {
+				t.Error(err)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		release := w.Hold()
+		exchange(t, a)
+		lastWords(t, a, r)
+		close(r.resume)
+		for <-r.rested != last {
+		}
+		release()
+		ends(t, r)
+	})
+}
+
 // A peer that has said little is not watched, nor is one when the watch is over: there reads have to find nothing before anybody waits.
 func TestNotWatched(t *testing.T) {
 	overSockets(t, func(t *testing.T, a, b socket) {
