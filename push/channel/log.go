@@ -10,6 +10,20 @@ import (
 type Policy struct {
 	Mode    push.Mode
 	History push.History
+	Spare   Spare
+}
+
+// Spare is what a stream keeps in all where its history, by count and bytes, would be less: for readers that are only a little late. Of the
+// entries beyond the history the oldest go as long as there are more than Entries, or more than Few that count for more than Bytes. The zero
+// value keeps nothing beyond the history.
+type Spare struct {
+	Few, Entries int
+	Bytes        int64
+}
+
+// exceeds reports whether so many entries, which count for so many bytes, are more than is spared.
+func (s Spare) exceeds(entries int, bytes int64) bool {
+	return entries > s.Entries || entries > s.Few && bytes > s.Bytes
 }
 
 // Log is one life of one channel: what is kept of it, and where its head and floor are. Its methods must not be called
@@ -259,10 +273,11 @@ func (l *Log) Shrink(bytes int64) int {
 func (l *Log) trim() {
 	h := l.policy.History
 	l.evict(func(*Entry) bool {
-		if l.stream != nil {
-			return h.Size > 0 && l.stream.len() > h.Size || h.Bytes > 0 && l.stream.bytes > h.Bytes
+		if l.stream == nil {
+			return h.Size > 0 && l.table.dead > h.Size
 		}
-		return h.Size > 0 && l.table.dead > h.Size
+		entries, bytes := l.stream.len(), l.stream.bytes
+		return (h.Size > 0 && entries > h.Size || h.Bytes > 0 && bytes > h.Bytes) && l.policy.Spare.exceeds(entries, bytes)
 	})
 }
 

@@ -31,3 +31,35 @@ func TestBeyond(t *testing.T) {
 		}
 	}
 }
+
+// TestSpare: what a stream keeps in all when five entries of five bytes each were appended.
+func TestSpare(t *testing.T) {
+	for _, tt := range []struct {
+		h     push.History
+		spare channel.Spare
+		want  int
+	}{
+		{push.History{}, channel.Spare{}, 5},
+		{push.History{Size: 2}, channel.Spare{}, 2},
+		{push.History{Size: 2}, channel.Spare{Entries: 4, Bytes: 100}, 4},
+		{push.History{Size: 2}, channel.Spare{Entries: 10, Bytes: 100}, 5},
+		{push.History{Size: 2}, channel.Spare{Entries: 10, Bytes: 15}, 3},
+		{push.History{Size: 2}, channel.Spare{Entries: 10, Bytes: 1}, 2},
+		{push.History{Size: 2}, channel.Spare{Few: 3, Entries: 10, Bytes: 1}, 3},
+		{push.History{Size: 2}, channel.Spare{Few: 4, Entries: 10, Bytes: 15}, 4},
+		{push.History{Size: 2}, channel.Spare{Few: 10, Entries: 4, Bytes: 1}, 4},
+		{push.History{Size: 4}, channel.Spare{Few: 1, Entries: 3, Bytes: 1}, 4},
+		{push.History{Bytes: 10}, channel.Spare{}, 2},
+		{push.History{Bytes: 10}, channel.Spare{Entries: 10, Bytes: 15}, 3},
+		{push.History{Bytes: 10}, channel.Spare{Entries: 4, Bytes: 100}, 4},
+		{push.History{Size: 10, Bytes: 20}, channel.Spare{Entries: 1, Bytes: 1}, 4},
+	} {
+		l := channel.New(&channel.Policy{Mode: push.Stream, History: tt.h, Spare: tt.spare}, push.Position{Epoch: "e"}, 0)
+		for offset := uint64(10); offset <= 50; offset += 10 {
+			l.Append(push.Publication{Offset: offset, Data: []byte("12345")})
+		}
+		if got := l.Len(); got != tt.want || l.Floor() != uint64(50-10*tt.want) {
+			t.Errorf("%+v %+v: %d entries above %d, want %d", tt.h, tt.spare, got, l.Floor(), tt.want)
+		}
+	}
+}

@@ -9,12 +9,13 @@ import (
 
 // What the tests need to know of the bounds.
 const (
-	HeldMessages   = heldMessages
-	RecentEntries  = recentEntries
-	LeastKept      = leastKept
-	LeastKeptBytes = leastKeptBytes
-	Stretch        = stretch
+	HeldMessages  = heldMessages
+	RecentEntries = recentEntries
+	Stretch       = stretch
 )
+
+// Spare is what the log of a stream keeps for some seconds.
+var Spare = spare
 
 // Sweep is the janitor's round at some time, without waiting for it.
 func (h *Hub) Sweep(now time.Time) { h.sweep(now.UnixMilli(), true) }

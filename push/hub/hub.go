@@ -199,15 +199,7 @@ func (h *Hub) open(ctx context.Context, ns Namespace) error {
 	if err := h.broker.Open(ctx, ns.Namespace); err != nil {
 		return err
 	}
-	n := &namespace{Namespace: ns, policy: channel.Policy{Mode: ns.Mode, History: ns.History}}
-	if kept := &n.policy.History; ns.Mode == push.Stream {
-		if kept.Size > 0 {
-			kept.Size = max(kept.Size, leastKept)
-		}
-		if kept.Bytes > 0 {
-			kept.Bytes = max(kept.Bytes, leastKeptBytes)
-		}
-	}
+	n := &namespace{Namespace: ns, policy: channel.Policy{Mode: ns.Mode, History: ns.History, Spare: spare}}
 	h.namespaces[ns.Name] = n
 	for i := range ns.Partitions {
 		p := newPartition(h, n, broker.Partition{Namespace: ns.Name, Index: i})

@@ -350,3 +350,19 @@ func TestRestlessCarrier(t *testing.T) {
 	subscribe(t, s, hub.SubscribeRequest{Channel: "stream:y"})
 	s.Close()
 }
+
+// However large what is published is, no more than a bounded part of it is kept for who does not read it.
+func TestSlowStreamLarge(t *testing.T) {
+	h := newHub(t, newBroker(t), spaces(push.History{Size: 10}), nil)
+	c := newCarrier(t, shut, false)
+	s := c.connect(h, client("slow"))
+	subscribe(t, s, hub.SubscribeRequest{Channel: "stream:x"})
+	data := make([]byte, hub.Spare.Bytes/int64(hub.Spare.Few))
+	for range hub.Spare.Few + 1 {
+		publish(t, h, "stream:x", push.Publication{Data: data})
+	}
+	settle(t, h, "stream:x")
+	stuck(t, c)
+	c.open(open)
+	eventually(t, "the subscription ends", func() bool { return !s.Subscribes("stream:x") })
+}

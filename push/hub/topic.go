@@ -11,16 +11,14 @@ import (
 	"github.com/sluice-push/sluice/push/channel"
 )
 
-const (
-	// recentEntries is by how many entries the fan-out may be behind a topic. A follower that is further ahead waits: a round never
-	// blocks, so that is short, and no subscriber loses anything because of how the hub schedules its work.
-	recentEntries = 128
-	// leastKept is how many of its newest entries the log of a stream keeps at least for some seconds, whatever the namespace says about
-	// history: a session whose lock was taken when a round came along has to find everything in the log, also when whoever holds
-	// the lock lost the processor meanwhile. What History shows is not more for it, and the janitor takes it back (slim).
-	leastKept      = 64 * recentEntries
-	leastKeptBytes = 16 << 20
-)
+// recentEntries is by how many entries the fan-out may be behind a topic. A follower that is further ahead waits: a round never blocks, so
+// that is short, and no subscriber loses anything because of how the hub schedules its work.
+const recentEntries = 128
+
+// spare is what the log of a stream keeps for some seconds, whatever the namespace says about history: a session whose lock was taken when a
+// round came along has to find everything in the log, also when whoever holds the lock lost the processor meanwhile. What History shows is
+// not more for it, and the janitor takes it back (slim).
+var spare = channel.Spare{Few: 2 * recentEntries, Entries: 64 * recentEntries, Bytes: 16 << 20}
 
 // topic is a channel that somebody uses: its log and its subscribers. There are many of them: their size is measured by BenchmarkIdle.
 type topic struct {
