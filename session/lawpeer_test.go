@@ -108,7 +108,7 @@ func (p *peer) leave(conn net.Conn) {
 		_ = tcp.SetLinger(0)
 		_ = conn.Close()
 	case way <= 2 && canHalf:
-		_ = half.CloseWrite()
+		p.broken = half.CloseWrite() != nil || p.broken // with TLS it writes
 	case way == 3:
 		_ = conn.SetDeadline(time.Now().Add(time.Duration(p.rnd.IntN(60)) * time.Millisecond))
 	default: // stay until the server ends it
