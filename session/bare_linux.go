@@ -293,6 +293,7 @@ func (d *driver) giveLocked(s *Session, t turn) {
 		d.in.Own()
 	}
 	s.seat.inline = true
+	s.seat.pace.Begin()
 	s.corkLocked(d.out)
 	lent := s.gathered == d.out
 	s.mu.Unlock()

@@ -15,6 +15,13 @@ func Slow(s *Session) bool {
 	return s.seat.pace.Slow()
 }
 
+// Away reports whether somebody else than the driver of its loop has the session's turn.
+func Away(s *Session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seat.away
+}
+
 // AllSlow reports whether those of all sessions are.
 func AllSlow(srv *Server) bool { return srv.loops.slow.Slow(srv.clock()) }
 

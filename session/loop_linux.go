@@ -31,9 +31,8 @@ import (
 //
 // So a handler may block: it holds the loop up until a watchdog calls the watch, because the driver does not get on, and for two looks of that:
 // one and a half to two and a half milliseconds. Within half a second after another it is a third of one, for the watch is alert: it looks all
-// the time, four times as often, and takes over what sleeps at first sight. A session that was taken over gets its next turns on goroutines
-// (away) at once, until some of them in a row were quick: a few, or many where it blocks again and again. When many were taken over within a
-// short time that holds for all sessions of the server.
+// the time, four times as often, and takes over what sleeps at first sight. A session that was taken over, and not in one of many turns, gets its
+// next turns on goroutines (away), until a number of them in a row were quick; where many were taken over lately all sessions of the server do.
 //
 // Interest in bytes is edge triggered, which saves the kernel a second look at each connection that was ready; the rest is level
 // triggered. One read a turn is enough because the kernel looks at a connection when it reports it, and reports it again when

@@ -220,6 +220,7 @@ func (r *packetReader) serve(p *packetPeer, m mail, data []byte) bool {
 func (r *packetReader) giveLocked(p *packetPeer, m mail) bool {
 	k, s := r.k, p.s
 	p.reader, r.p = r, p
+	p.pace.Begin()
 	k.cur.Store(p)
 	k.turn.Add(1)
 	s.mu.Unlock()

@@ -36,9 +36,36 @@ func TestAQuickSessionComesBack(t *testing.T) {
 			quick++
 			return !session.Slow(f.s)
 		})
-		if quick < 2 {
+		if quick < 4 {
 			t.Errorf("it came back after %d quick turns", quick)
 		}
+	})
+}
+
+// One whose handler blocks in one of many turns keeps those on the loop.
+func TestOneThatSeldomBlocks(t *testing.T) {
+	overSome(t, plainLoops, func(t *testing.T, tr transport) {
+		st := newStage(t)
+		f := newFixture(t, tr, line, st.handler(), nil)
+		t.Cleanup(st.release)
+		for range 10 {
+			write(t, f.client, "hello\n")
+			expect(t, f.client, "hello\n")
+		}
+		if f.srv.Stats().TakenOver > 0 {
+			return // the machine is busy
+		}
+		write(t, f.client, "block\n")
+		receive(t, st.blocked)
+		await(t, func() bool { return session.Away(f.s) })
+		if session.Slow(f.s) {
+			t.Error("its next turn is given to a goroutine")
+		}
+		served(t, f, 2)
+		st.release()
+		expect(t, f.client, "block\n")
+		write(t, f.client, "hello\n")
+		expect(t, f.client, "hello\n")
 	})
 }
 

@@ -1,6 +1,7 @@
-// Package slowness remembers whose handlers block. A session whose turn was taken over, because its handler held up an event loop or the
-// reader of a socket, is slow: its turns are given to goroutines until a number of them in a row was quick. When many were taken over within a
-// short time that holds for all sessions of the server's loops, or of the socket. Times are nanoseconds of any clock that does not go back.
+// Package slowness remembers whose handlers block. A session whose turn was taken over, because its handler held up an event loop or the reader
+// of a socket, is slow when that is no exception: its turns are given to goroutines until a number of them in a row was quick. When many were
+// taken over within a short time that holds for all sessions of the server's loops, or of the socket. Times are nanoseconds of any clock that does
+// not go back.
 package slowness
 
 import (
@@ -15,9 +16,9 @@ const (
 	slowFor    = time.Second            // until no turn was slow for so long
 	lately     = time.Second / 2        // less than slowFor, so that it ends while all sessions are slow, when nothing is taken over
 	slowTurn   = time.Millisecond       // that is, took so long
-	fewQuick   = 2                      // a slow session gets inline turns again after so many quick ones,
-	moreQuick  = 4                      // times that, up to 128, for each time that it was taken over
-	again      = 2 * time.Second        // less than so long for each of these after the time before
+	fewTurns   = 4                      // a session is slow when it was taken over in one of so many turns, or within
+	again      = 2 * time.Second        // so long after the time before, times the quick turns in a row that it took to be forgiven then:
+	mostQuick  = 128                    // four, and four times as many each time, up to so many
 )
 
 // All tells whether all sessions are slow. It may be used concurrently. The zero value says no.
@@ -94,22 +95,32 @@ func (ts *Turns) Count(all *All, now int64) {
 // One tells whether one session is slow. It belongs to one goroutine at a time. The zero value says no.
 type One struct {
 	slow  bool
-	quick uint8 // turns in a row that did not need a goroutine
-	need  uint8 // how many of them it takes, when it was taken over the last time
-	last  int64 // when that was
+	quick uint8 // turns in a row that did not need a goroutine, or inline ones, up to fewTurns
+	need  uint8 // how many of them it takes since it was taken over the last time
+	last  int64 // when that was, 0 if never
 }
 
 // Slow reports whether it is.
 func (p *One) Slow() bool { return p.slow }
 
-// Lost is called when the session's turn was taken over. One that blocks now and then is soon served inline again, where turns begin sooner;
-// one whose turns are taken over again and again is left to goroutines for longer and longer.
-func (p *One) Lost(now int64) {
-	need := uint8(fewQuick)
-	if now-p.last < int64(again)*int64(p.need) {
-		need = min(p.need, 128/moreQuick) * moreQuick
+// Begin is called when the session gets an inline turn.
+func (p *One) Begin() {
+	if p.quick < fewTurns {
+		p.quick++
 	}
-	*p = One{slow: true, need: need, last: now}
+}
+
+// Lost is called when the session's turn was taken over. One that blocks in one of many turns is served inline as before: the next turn is not
+// likely to block, and on a goroutine it would begin later. One whose turns are taken over again and again is left to goroutines for longer and
+// longer.
+func (p *One) Lost(now int64) {
+	need := uint8(0)
+	if p.last != 0 && now-p.last < int64(again)*int64(max(p.need, 1)) {
+		need = min(max(p.need, 1), mostQuick/fewTurns) * fewTurns
+	} else if p.quick < fewTurns {
+		need = fewTurns
+	}
+	*p = One{slow: need > 0, need: need, last: now}
 }
 
 // Judge looks how long a turn of the session on a goroutine has taken. Where it is free to take its time, as one is whose messages are waited

@@ -95,8 +95,9 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A session that was taken over is slow until two turns in a row were quick, and until four times as many when it is taken over less
-// than two seconds for each of these after the time before. One that is free to take its time has only quick turns.
+// A session that was taken over in one of four turns, or within two seconds after the time before, is slow until four turns in a row were quick,
+// and until four times as many when that happens less than two seconds for each of these after the time before. One that is free to take its time
+// has only quick turns.
 func TestOne(t *testing.T) {
 	var all slowness.All
 	var one slowness.One
@@ -120,19 +121,39 @@ func TestOne(t *testing.T) {
 			t.Errorf("%s: slow after %d", why, after)
 		}
 	}
-	now, last := 5*ms, int64(0)
-	for _, after := range []int64{2, 8, 32, 128, 128} {
-		now += max(0, 2000*ms*last-1)
+	now := 5 * ms
+	lost := func(turns int, after int64) {
+		for range turns {
+			one.Begin()
+		}
+		now += after
 		one.Lost(now)
+	}
+	seldom := func(why string) {
+		t.Helper()
+		if one.Slow() {
+			t.Errorf("%s: slow", why)
+		}
+	}
+	lost(4, 0)
+	seldom("in the fourth turn")
+	lost(4, 2000*ms)
+	seldom("two seconds later")
+	last := int64(1)
+	for _, after := range []int64{4, 16, 64, 128, 128} {
+		lost(1000, 2000*ms*last-1)
 		comesBack("again", int(after))
 		last = after
 	}
-	now += 2000 * ms * 128
-	one.Lost(now)
-	comesBack("after a while", 2)
+	lost(4, 2000*ms*128)
+	seldom("after a while")
+	lost(3, 2000*ms)
+	comesBack("in the third turn", 4)
+	lost(3, 2000*ms*4)
+	comesBack("in the third turn once more", 4)
 
-	one.Lost(now)
-	turns(8, true, 5*ms)
+	lost(0, 2000*ms*4)
+	turns(4, true, 5*ms)
 	if one.Slow() {
 		t.Error("one that is free to take its time is slow")
 	}
