@@ -30,6 +30,7 @@ type hostile struct {
 	mu      sync.Mutex
 	readers []*reader
 	opened  int
+	speaker int // the number of the client who published last, if the server is plain
 	cutAt   int // how many publications there were when the fourth client left
 	calls   int
 	log     []string // the publications, as they stand in pushes
@@ -88,6 +89,7 @@ func (h *hostile) message(ws *websocket.Conn, m websocket.Message) {
 	defer h.mu.Unlock()
 	r := ws.Value().(*reader)
 	if h.plain {
+		h.speaker = r.number
 		h.distribute(string(m.Data))
 		return
 	}
