@@ -179,50 +179,6 @@ func TestPacketLimits(t *testing.T) {
 	})
 }
 
-// A handler that blocks holds up nobody else, and what comes meanwhile waits, as much as there is room for.
-func TestPacketBlockedHandler(t *testing.T) {
-	overPackets(t, func(t *testing.T, kind packetKind) {
-		entered, release := make(chan bool, 1), make(chan bool)
-		var got atomic.Int32
-		h := echo()
-		reply := h.Message
-		h.Message = func(s *session.Session, msg []byte) {
-			if string(msg) == "block" {
-				entered <- true
-				<-release
-			}
-			got.Add(1)
-			reply(s, msg)
-		}
-		f := servePackets(t, kind, &h, nil)
-		for round := range 3 { // the second time it is known to be slow
-			blocked, other := f.dial(t), f.dial(t)
-			write(t, blocked, "block\n")
-			receive(t, entered)
-			const more = session.InboxMax + 30
-			before := f.srv.Stats()
-			for i := range more {
-				write(t, blocked, fmt.Sprintf("%d\n", i))
-			}
-			for range 10 {
-				write(t, other, "hello\n")
-				expectPacket(t, other, "hello\n")
-			}
-			await(t, func() bool {
-				return session.PacketBacklog(f.srv) == session.InboxMax && f.srv.Stats().LostDatagrams-before.LostDatagrams == 30
-			})
-			release <- true
-			expectPacket(t, blocked, "block\n")
-			for i := range session.InboxMax {
-				expectPacket(t, blocked, fmt.Sprintf("%d\n", i))
-			}
-			if want := int32((round + 1) * (1 + 10 + session.InboxMax)); got.Load() != want {
-				t.Fatalf("%d messages were handled, want %d", got.Load(), want)
-			}
-		}
-	})
-}
-
 // What a dialed session has to say and to hear, with and without a handler.
 func TestPacketDial(t *testing.T) {
 	h := echo()
