@@ -7,8 +7,6 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
-
-	"github.com/sluice-push/sluice/internal/socket"
 )
 
 // What a descriptor may be ready for, and how it is watched. Err and Hup are always reported.
@@ -42,10 +40,10 @@ type List struct {
 	fd   int
 	wake int
 
-	// Owned by who waits: a duplicate of fd in the runtime's poller, made when it is first needed.
-	file   *os.File
-	rc     syscall.RawConn
-	poll   func(uintptr) bool // tryPoll
+	// Owned by who waits: the runtime's poller is told while relayed, by a relay that is made when it is first needed.
+	relay   *relay
+	relayed bool
+	poll    func(uintptr) bool // tryPoll
 	parked *Buffer            // what it fills
 	polled error
 	until  time.Time // the deadline, zero for none
@@ -86,7 +84,11 @@ func (l *List) Remove(fd int) error { return l.control(syscall.EPOLL_CTL_DEL, fd
 
 func (l *List) control(op uintptr, fd int, ready uint32, data uint64) error {
 	ev := syscall.EpollEvent{Events: ready, Fd: int32(uint32(data)), Pad: int32(uint32(data >> 32))}
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(l.fd), op, uintptr(fd), uintptr(unsafe.Pointer(&ev)), 0, 0)
+	return control(l.fd, op, fd, &ev)
+}
+
+func control(list int, op uintptr, fd int, ev *syscall.EpollEvent) error {
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(list), op, uintptr(fd), uintptr(unsafe.Pointer(ev)), 0, 0)
 	if errno != 0 {
 		return os.NewSyscallError("epoll_ctl", errno)
 	}
@@ -113,7 +115,11 @@ func (b *Buffer) At(i int) Event {
 
 // Poll fills b with what is ready now.
 func (l *List) Poll(b *Buffer) error {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(l.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b.raw))),
+	return b.poll(l.fd)
+}
+
+func (b *Buffer) poll(list int) error {
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(list), uintptr(unsafe.Pointer(unsafe.SliceData(b.raw))),
 		uintptr(len(b.raw)), 0, 0, 0)
 	return b.filled(int(n), errno)
 }
@@ -124,6 +130,10 @@ func (l *List) Wait(b *Buffer, d time.Duration) error {
 	ms := -1
 	if d >= 0 {
 		ms = int(min((d+time.Millisecond-1)/time.Millisecond, 1<<30))
+	}
+	if l.relayed {
+		l.relayed = false
+		l.relay.tell(0)
 	}
 	n, _, errno := syscall.Syscall6(syscall.SYS_EPOLL_PWAIT, uintptr(l.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b.raw))),
 		uintptr(len(b.raw)), uintptr(ms), 0, 0)
@@ -136,10 +146,16 @@ func (l *List) Park(b *Buffer, d time.Duration) error {
 	if d == 0 {
 		return l.Poll(b)
 	}
-	if l.file == nil {
-		if err := l.register(); err != nil {
+	if l.relay == nil {
+		var err error
+		if l.relay, err = newRelay(l.fd); err != nil {
 			return err
 		}
+		l.poll = l.tryPoll
+	}
+	if !l.relayed {
+		l.relayed = true
+		l.relay.tell(In | Edge)
 	}
 	if err := l.wakeBy(d); err != nil {
 		return err
@@ -147,7 +163,7 @@ func (l *List) Park(b *Buffer, d time.Duration) error {
 	// The poller tells of changes only: there is nothing to wait for before Poll has found nothing.
 	b.n = 0
 	l.parked = b
-	err := l.rc.Read(l.poll)
+	err := l.relay.rc.Read(l.poll)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		l.until, err = time.Time{}, nil
 		l.late = true
@@ -165,33 +181,13 @@ func (l *List) wakeBy(d time.Duration) error {
 		return nil
 	}
 	l.until, l.late = until, false
-	return l.file.SetReadDeadline(until)
+	return l.relay.file.SetReadDeadline(until)
 }
 
 // tryPoll is called by the poller, for Park.
 func (l *List) tryPoll(uintptr) bool {
 	l.polled = l.Poll(l.parked)
 	return l.polled != nil || l.parked.n > 0
-}
-
-// register puts the list into the runtime's poller.
-func (l *List) register() error {
-	fd, err := socket.Duplicate(uintptr(l.fd), 0)
-	if err != nil {
-		return err
-	}
-	if err := syscall.SetNonblock(fd, true); err != nil { // what tells package os to use the poller
-		_ = syscall.Close(fd)
-		return os.NewSyscallError("fcntl", err)
-	}
-	file := os.NewFile(uintptr(fd), "epoll")
-	rc, err := file.SyscallConn()
-	if err != nil {
-		_ = file.Close()
-		return err
-	}
-	l.file, l.rc, l.poll = file, rc, l.tryPoll
-	return nil
 }
 
 func (b *Buffer) filled(n int, errno syscall.Errno) error {
@@ -222,8 +218,8 @@ func (l *List) Rested() {
 
 // Close gives the descriptors back. Nothing may be called any more, and nobody may be in Wait.
 func (l *List) Close() error {
-	if l.file != nil {
-		_ = l.file.Close()
+	if l.relay != nil {
+		_ = l.relay.file.Close()
 	}
 	_ = syscall.Close(l.wake)
 	return os.NewSyscallError("close", syscall.Close(l.fd))

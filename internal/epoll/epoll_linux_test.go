@@ -144,6 +144,35 @@ func TestWaking(t *testing.T) {
 	})
 }
 
+// The runtime's poller is told of what is reported to somebody who parks, and of nothing else: a thread that waits there would be woken.
+func TestPollerIsLeftAlone(t *testing.T) {
+	l, b := list(t), epoll.NewBuffer(8)
+	fd, peer := pair(t)
+	if err := l.Add(fd, epoll.In|epoll.Edge, data); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Park(b, time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	poller := list(t)
+	if err := poller.Add(epoll.Relay(l), epoll.In, data); err != nil {
+		t.Fatal(err)
+	}
+	for round, way := range []string{"wait", "park", "wait", "park", "park", "wait", "wait"} {
+		wait := waits[way]
+		if err := wait(l, b, time.Millisecond); err != nil || b.Len() > 0 { // this way from now on
+			t.Fatalf("round %d: %d events, %v", round, b.Len(), err)
+		}
+		write(t, peer, "x")
+		if err := poller.Poll(b); err != nil || b.Len() > 0 != (way == "park") {
+			t.Errorf("round %d, %s: the poller is told of %d events, %v", round, way, b.Len(), err)
+		}
+		if err := wait(l, b, time.Minute); err != nil || b.Len() != 1 {
+			t.Errorf("round %d, %s: %d events, %v", round, way, b.Len(), err)
+		}
+	}
+}
+
 // What the kernel refuses is an error that says which call it was.
 func TestRefused(t *testing.T) {
 	l := list(t)
