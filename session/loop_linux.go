@@ -75,7 +75,8 @@ type loop struct {
 	taken  slowness.Turns // what it has taken over
 	ended  sync.WaitGroup // drivers, and the watchdog
 
-	dog *pulse.Watchdog // of the driver
+	dog     *pulse.Watchdog // of the driver
+	visited atomic.Bool     // a goroutine has brought a session since the driver last napped
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -84,7 +85,6 @@ type loop struct {
 	doors    map[uint64]*door.Door  // by their handles, under which no session is seated
 	posted   []*Session
 	asleep   bool
-	visited  bool  // a goroutine has brought a session since the driver last napped
 	wakeAt   int64 // when the driver will wake by itself; valid while asleep, 0 is never
 	stopping bool
 }
@@ -99,6 +99,7 @@ func newLoop(srv *Server) (*loop, error) {
 		_ = list.Close()
 		return nil, err
 	}
+	_ = list.Prepare() // while it is empty; for want of a descriptor it is tried again
 	l := &loop{srv: srv, list: list, dog: dog, doors: make(map[uint64]*door.Door), wheel: timingwheel.NewWheel[*Session](wheelTick, wheelSlots)}
 	l.now.Store(srv.clock())
 	l.ended.Go(func() { dog.Run(l.rests, srv.watch.ensure) })
@@ -111,13 +112,6 @@ func (l *loop) sit(s *Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.seat.handle = l.seated.Add(s)
-}
-
-// visit notes that a goroutine has brought a session.
-func (l *loop) visit() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.visited = true
 }
 
 // rise takes the handle back, and cancels the timer.
@@ -302,6 +296,10 @@ func (d *driver) gather() bool {
 // nap waits in the kernel until there is something to do. It reports whether the loop has ended.
 func (d *driver) nap() (over bool) {
 	l := d.loop
+	if now := l.srv.clock(); d.offers.Soon(now) {
+		d.yield(now)
+		return false
+	}
 	l.mu.Lock()
 	if l.stopping {
 		l.mu.Unlock()
@@ -318,11 +316,9 @@ func (d *driver) nap() (over bool) {
 		wait = max(0, time.Duration(at-l.srv.clock()))
 	}
 	l.asleep = true
-	visited := l.visited
-	l.visited = false
 	l.mu.Unlock()
 	slow := l.srv.loops.slow.Slow(l.srv.clock())
-	if d.share(slow || visited); !d.shared || l.list.Park(d.events, wait) != nil { // for want of a descriptor
+	if d.share(slow || l.visited.Swap(false)); !d.shared || l.list.Park(d.events, wait) != nil { // for want of a descriptor
 		_ = l.list.Wait(d.events, wait) // an error, for which there is no reason, is an empty wait
 	} else {
 		d.offers.Rested(l.srv.clock())

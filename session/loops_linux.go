@@ -68,7 +68,7 @@ func (ls *loops) seat(s *Session, conn net.Conn) bool {
 		return false
 	}
 	ls.sit(s, d)
-	s.seat.loop.visit()
+	s.seat.loop.visited.Store(true)
 	if d.Unix {
 		s.seat.ends = &socket.Ends{Local: here, Remote: there}
 	}

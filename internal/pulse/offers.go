@@ -21,6 +21,9 @@ type Offers struct {
 // Due reports whether an offer is due.
 func (o *Offers) Due(now int64) bool { return now-o.last >= int64(o.every) }
 
+// Soon reports whether one is due before long: it is best made while there is nothing else to do.
+func (o *Offers) Soon(now int64) bool { return now-o.last >= int64(o.every)*3/4 }
+
 // Rested tells that the goroutine has waited in the runtime, which is as good as an offer.
 func (o *Offers) Rested(now int64) { o.last = now }
 

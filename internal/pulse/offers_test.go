@@ -40,6 +40,11 @@ func TestOffers(t *testing.T) {
 			t.Errorf("offer %d came after %v, want %v", i, got, c.want)
 		}
 	}
+	for at, want := range map[time.Duration]bool{5999 * time.Microsecond: false, 6 * time.Millisecond: true} {
+		if got := o.Soon(now + int64(at)); got != want {
+			t.Errorf("due soon %v after an offer: %t", at, got)
+		}
+	}
 	now += int64(5 * time.Millisecond)
 	o.Rested(now)
 	if got := next(0); got != 8*time.Millisecond {
