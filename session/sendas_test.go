@@ -330,8 +330,16 @@ func TestSendAsAllocates(t *testing.T) {
 		i := 0
 		done <- testing.AllocsPerRun(200, func() { i++; _ = g.say(s, 1+i%2, msg) })
 	}}, nil)
-	write(t, f.client, "go\n")
-	if n := receive(t, done); n != 0 {
-		t.Errorf("a call allocates %v times", n)
-	}
+	await(t, func() bool {
+		before := f.srv.Stats().TakenOver
+		write(t, f.client, "go\n")
+		n := receive(t, done)
+		if n != 0 && f.srv.Stats().TakenOver > before {
+			return false // a handler that takes so long on a busy machine has another driver made
+		}
+		if n != 0 {
+			t.Errorf("a call allocates %v times", n)
+		}
+		return true
+	})
 }
