@@ -1,10 +1,6 @@
 package session
 
-import (
-	"time"
-
-	"github.com/sluice-push/sluice/internal/slowness"
-)
+import "time"
 
 // Doors for the tests of the event loops.
 
@@ -40,8 +36,7 @@ func Alert(srv *Server) bool { return srv.loops.alert(srv.clock()) }
 // Asleep reports whether the thread of the driver of a session's loop sleeps while a session has its turn.
 func Asleep(s *Session) bool {
 	d := s.seat.loop.driver.Load()
-	thread := d.thread.Load()
-	return d.stamp.Load()%2 == 1 && thread != 0 && slowness.Asleep(int(thread))
+	return d.stamp.Load()%2 == 1 && d.thread.Asleep(true)
 }
 
 // Alarm makes the watch of srv take loops over at first sight for an hour.

@@ -2,10 +2,8 @@ package session
 
 import (
 	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/sluice-push/sluice/internal/buffer"
@@ -15,6 +13,7 @@ import (
 	"github.com/sluice-push/sluice/internal/prefetch"
 	"github.com/sluice-push/sluice/internal/pulse"
 	"github.com/sluice-push/sluice/internal/slowness"
+	"github.com/sluice-push/sluice/internal/thread"
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
@@ -177,10 +176,8 @@ type driver struct {
 	stamp atomic.Uint64           // odd while cur has its turn
 	cur   atomic.Pointer[Session] // the session that is served; valid while the stamp is odd
 
-	thread atomic.Int32  // the number of its thread, 0 while it has none to itself
+	thread thread.Thread
 	lost   slowness.Turn // the one with which it lost its loop
-	shared bool          // owned by the driver: it has none
-	offers pulse.Offers  // owned by the driver: of its processor
 
 	// Owned by the driver; by who took over when the stamp says so.
 	events *epoll.Buffer
@@ -198,8 +195,8 @@ func (d *driver) run() {
 	l := d.loop
 	defer l.ended.Done()
 	defer d.abandon()
-	d.share(false)
-	defer runtime.UnlockOSThread()
+	d.thread.Share(false)
+	defer d.thread.Share(true)
 	l.alive(l.srv.clock())
 	for {
 		if !d.finishWork() {
@@ -262,8 +259,8 @@ func (d *driver) gather() bool {
 		return false
 	}
 	now := l.srv.clock()
-	if d.offers.Due(now) {
-		now = d.yield(now)
+	if d.thread.Due(now) {
+		now = d.thread.Yield(now, l.srv.clock)
 	}
 	l.now.Store(now)
 	l.mu.Lock()
@@ -296,8 +293,8 @@ func (d *driver) gather() bool {
 // nap waits in the kernel until there is something to do. It reports whether the loop has ended.
 func (d *driver) nap() (over bool) {
 	l := d.loop
-	if now := l.srv.clock(); d.offers.Soon(now) {
-		d.yield(now)
+	if now := l.srv.clock(); d.thread.Soon(now) {
+		d.thread.Yield(now, l.srv.clock)
 		return false
 	}
 	l.mu.Lock()
@@ -318,38 +315,13 @@ func (d *driver) nap() (over bool) {
 	l.asleep = true
 	l.mu.Unlock()
 	slow := l.srv.loops.slow.Slow(l.srv.clock())
-	if d.share(slow || l.visited.Swap(false)); !d.shared || l.list.Park(d.events, wait) != nil { // for want of a descriptor
+	if d.thread.Share(slow || l.visited.Swap(false)); !d.thread.Shared() || l.list.Park(d.events, wait) != nil { // for want of a descriptor
 		_ = l.list.Wait(d.events, wait) // an error, for which there is no reason, is an empty wait
 	} else {
-		d.offers.Rested(l.srv.clock())
+		d.thread.Rested(l.srv.clock())
 	}
-	d.share(slow)
+	d.thread.Share(slow)
 	return false
-}
-
-// share makes the driver a goroutine among others, or the only one of its thread. A thread that waits in the kernel is woken at once
-// even if all processors are busy; but goroutines that are at work, as are those that take turns or bring connections, wait for its processor.
-func (d *driver) share(shared bool) {
-	switch {
-	case shared && !d.shared:
-		d.thread.Store(0)
-		runtime.UnlockOSThread()
-	case !shared && d.thread.Load() == 0:
-		runtime.LockOSThread()
-		d.thread.Store(int32(syscall.Gettid()))
-	}
-	d.shared = shared
-}
-
-// yield calls the scheduler, and returns what time it is then. A goroutine that has a thread to itself would have to be brought back by another.
-func (d *driver) yield(now int64) int64 {
-	shared := d.shared
-	d.share(true)
-	runtime.Gosched()
-	d.share(shared)
-	then := d.loop.srv.clock()
-	d.offers.Made(now, then)
-	return then
 }
 
 // alive is called by the driver before it works, and again and again while it does: the watch need not look, unless it is alert.

@@ -178,7 +178,7 @@ func (l *loop) look() (seen bool) {
 		return l.dog.Quiet() || isNew && alert || len(l.taken) > 0
 	}
 	computes := l.busy >= int64(busyFor)
-	if thread := d.thread.Load(); !computes && (thread == 0 || !slowness.Asleep(int(thread))) {
+	if !computes && !d.thread.Asleep(true) {
 		return true
 	}
 	s := d.cur.Load()

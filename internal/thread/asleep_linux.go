@@ -1,4 +1,4 @@
-package slowness
+package thread
 
 import (
 	"bytes"
@@ -7,19 +7,22 @@ import (
 	"unsafe"
 )
 
-// Asleep reports whether a thread of this process waits for something else than a processor. A driver that others keep from
-// running has no slow handler. What cannot be found out is taken for sleep.
-func Asleep(thread int) bool {
+// asleep reports whether a thread of this process waits for something else than a processor: one that the kernel keeps from running does not.
+func asleep(thread int, guess bool) bool {
 	var path [64]byte
 	name := append(strconv.AppendInt(append(path[:0], "/proc/self/task/"...), int64(thread), 10), "/stat\x00"...)
 	fd, _, errno := syscall.RawSyscall6(syscall.SYS_OPENAT, 0, uintptr(unsafe.Pointer(&name[0])), syscall.O_RDONLY|syscall.O_CLOEXEC, 0, 0, 0)
 	if errno != 0 {
-		return true
+		return guess
 	}
 	var stat [128]byte
 	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&stat[0])), uintptr(len(stat)))
 	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, fd, 0, 0)
 	// The state is the first field after the name, which is in parentheses and may contain any character: proc(5).
-	_, after, found := bytes.Cut(stat[:min(n, uintptr(len(stat)))], []byte(") "))
-	return errno != 0 || !found || len(after) == 0 || after[0] != 'R'
+	read := stat[:min(n, uintptr(len(stat)))]
+	end := bytes.LastIndexByte(read, ')')
+	if errno != 0 || end < 0 || end+2 >= len(read) {
+		return guess
+	}
+	return read[end+2] != 'R'
 }

@@ -1,16 +1,16 @@
-package pulse_test
+package thread_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/sluice-push/sluice/internal/pulse"
+	"github.com/sluice-push/sluice/internal/thread"
 )
 
 // Offers are made more often than the runtime preempts, more and more seldom where the processor does not come back soon, and again often
 // when it does.
 func TestOffers(t *testing.T) {
-	var o pulse.Offers
+	var o thread.Offers
 	now := int64(time.Hour)
 	next := func(took time.Duration) (after time.Duration) {
 		t.Helper()

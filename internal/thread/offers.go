@@ -1,4 +1,4 @@
-package pulse
+package thread
 
 import "time"
 

@@ -1,0 +1,72 @@
+package thread_test
+
+import (
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/sluice-push/sluice/internal/thread"
+)
+
+// A goroutine has a thread to itself while it does not share it, through offers too, and others can tell whether that sleeps.
+func TestThread(t *testing.T) {
+	var own thread.Thread
+	if !own.Shared() || own.Asleep(true) {
+		t.Error("it is not shared from the start")
+	}
+	for range 3 {
+		own.Share(true)
+		own.Share(false)
+		own.Share(false)
+		if now := own.Yield(1, func() int64 { return 2 }); now != 2 {
+			t.Errorf("it is %d", now)
+		}
+		if own.Shared() || own.Asleep(true) || own.Due(3) {
+			t.Error("shared, asleep or to be offered after an offer")
+		}
+		own.Share(true)
+		if own.Yield(3, func() int64 { return 4 }); !own.Shared() {
+			t.Error("not shared after an offer")
+		}
+	}
+	awake, wake := make(chan bool), make(chan bool)
+	go func() {
+		own.Share(false)
+		defer own.Share(true)
+		awake <- true
+		<-wake
+		awake <- true
+	}()
+	<-awake
+	for !own.Asleep(false) {
+		runtime.Gosched()
+	}
+	wake <- true
+	<-awake
+}
+
+// A thread that computes is not asleep, one that waits is, and of one that there is not nobody knows.
+func TestAsleep(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if thread.Asleep(syscall.Gettid(), true) {
+		t.Error("the thread that asks is asleep")
+	}
+	if !thread.Asleep(1<<30, true) || thread.Asleep(1<<30, false) {
+		t.Error("of a thread that does not exist something is known")
+	}
+	number, done := make(chan int), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		number <- syscall.Gettid()
+		<-done
+	})
+	for id := <-number; !thread.Asleep(id, false); {
+		runtime.Gosched()
+	}
+	close(done)
+	wg.Wait()
+}
