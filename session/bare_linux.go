@@ -142,7 +142,14 @@ func (b *bare) yieldLocked() bool {
 	}
 	d := s.seat.loop.driver.Load()
 	stamp := d.stamp.Load()
-	return stamp%2 == 1 && d.cur.Load() == s && s.seat.loop.takeOverLocked(s, d, stamp)
+	if stamp%2 == 0 || d.cur.Load() != s {
+		return false
+	}
+	next := s.seat.loop.takeOverLocked(s, d, stamp, nil)
+	if next != nil {
+		go next.run()
+	}
+	return next != nil
 }
 
 // net makes a connection of a duplicate of the descriptor, when somebody asks for it.

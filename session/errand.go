@@ -70,7 +70,7 @@ func (srv *Server) hire(s *Session) {
 		return
 	}
 	srv.line(s, false)
-	srv.watch.ensure()
+	srv.watch.Ensure()
 }
 
 // submit reports whether the executor had room, or never will have.

@@ -23,15 +23,16 @@ import (
 //
 //	gather ──► work: ready, posted, due ──► for each: stamp odd, serve, stamp even ──► gather ...
 //	                                              │
-//	                              a watch sees one odd stamp twice, a millisecond apart, or once and
-//	                              is alert, or the handler is about to wait: another driver takes the
-//	                              rest of the work and the loop over, and this goroutine ends after its
-//	                              session's turn
+//	                              a watch sees one odd stamp twice, a millisecond apart, or a sentry
+//	                              sees it once, or the handler is about to wait: another driver takes
+//	                              the rest of the work and the loop over, and this goroutine ends after
+//	                              its session's turn
 //
 // So a handler may block: it holds the loop up until a watchdog calls the watch, because the driver does not get on, and for two looks of that:
-// one and a half to two and a half milliseconds. Within half a second after another it is a third of one, for the watch is alert: it looks all
-// the time, four times as often, and takes over what sleeps at first sight. A session that was taken over, and not in one of many turns, gets its
-// next turns on goroutines (away), until a number of them in a row were quick; where many were taken over lately all sessions of the server do.
+// one and a half to two and a half milliseconds. Within half a second after another it does not, for a sentry stands at the interest list: as
+// soon as there is something for another session it looks, then four times a millisecond until the driver rests, and takes over what sleeps. A
+// session that was taken over, and not in one of many turns, gets its next turns on goroutines (away), until a number of them in a row were
+// quick; where many were taken over lately all sessions do.
 //
 // Interest in bytes is edge triggered, which saves the kernel a second look at each connection that was ready; the rest is level
 // triggered. One read a turn is enough because the kernel looks at a connection when it reports it, and reports it again when
@@ -66,16 +67,19 @@ type loop struct {
 	list *epoll.List
 	now  atomic.Int64 // the server's clock when the driver last looked
 
-	driver atomic.Pointer[driver]
-	seen   *driver        // owned by the watch: what it saw last, and
-	stamp  uint64         // its stamp
-	busy   int64          // for how long it has seen that
-	looked int64          // when it last looked
-	taken  slowness.Turns // what it has taken over
-	ended  sync.WaitGroup // drivers, and the watchdog
+	driver  atomic.Pointer[driver]
+	blocked atomic.Int32   // drivers that have lost the loop and not ended
+	visited atomic.Bool    // a goroutine has brought a session since the driver last napped
+	ended   sync.WaitGroup // drivers, the watchdog, and the sentry
 
-	dog     *pulse.Watchdog // of the driver
-	visited atomic.Bool     // a goroutine has brought a session since the driver last napped
+	dog    *pulse.Watchdog // of the driver
+	guard  *epoll.Guard    // posted by the driver; nil for want of a descriptor
+	manned atomic.Bool     // a sentry stands at it, from when handlers have blocked
+
+	looks sync.Mutex
+	// Guarded by looks, which is the last in the order of locks.
+	sight slowness.Sight // of the stamp, by the watch
+	taken slowness.Turns // what was taken over
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -98,11 +102,12 @@ func newLoop(srv *Server) (*loop, error) {
 		_ = list.Close()
 		return nil, err
 	}
-	_ = list.Prepare() // while it is empty; for want of a descriptor it is tried again
-	l := &loop{srv: srv, list: list, dog: dog, doors: make(map[uint64]*door.Door), wheel: timingwheel.NewWheel[*Session](wheelTick, wheelSlots)}
+	_ = list.Prepare() // at first, while it is empty: what cannot be made is tried again
+	guard, _ := epoll.NewGuard(list)
+	l := &loop{srv: srv, list: list, guard: guard, dog: dog, doors: make(map[uint64]*door.Door), wheel: timingwheel.NewWheel[*Session](wheelTick, wheelSlots)}
 	l.now.Store(srv.clock())
-	l.ended.Go(func() { dog.Run(l.rests, srv.watch.ensure) })
-	l.hand(nil)
+	l.ended.Go(func() { dog.Run(l.rests, srv.watch.Ensure) })
+	go l.succeed(new(driver), nil).run()
 	return l, nil
 }
 
@@ -130,7 +135,11 @@ func (l *loop) post(s *Session) {
 	}
 	s.seat.posted = true
 	l.posted = append(l.posted, s)
-	l.wakeLocked()
+	if l.asleep {
+		l.wakeLocked()
+	} else if len(l.posted) == 1 && !l.stopping && l.manned.Load() && l.alert(l.now.Load()) {
+		l.list.Wake() // for the sentry, if the driver is busy
+	}
 }
 
 // arm sees to it that s is looked at when due has come. That may happen earlier.
@@ -161,23 +170,35 @@ func (l *loop) stop() {
 	l.wakeLocked()
 }
 
-// hand gives the loop to a new driver, with work that an earlier one has left.
-func (l *loop) hand(work []job) {
-	d := &driver{loop: l, events: epoll.NewBuffer(eventsMax), work: append(make([]job, 0, eventsMax), work...)}
-	l.driver.Store(d)
+func (l *loop) newDriver() *driver {
+	d := &driver{loop: l, events: epoll.NewBuffer(eventsMax), work: make([]job, 0, eventsMax)}
+	d.out, d.in = l.srv.pools.Batch(), l.srv.pools.Shared.Get()
+	d.in.Own()
+	return d
+}
+
+// succeed gives the loop to a driver, the spare one if there is one, with the work that d has left. It is to be run.
+func (l *loop) succeed(d, spare *driver) (next *driver) {
+	if next = spare; next == nil {
+		next = l.newDriver()
+	}
+	next.work, next.thread.Offers = append(next.work, d.work[d.next:]...), d.thread.Offers
+	next.stamp.Store((d.stamp.Load()&^takenOver + 1) &^ 1)
+	l.driver.Store(next)
 	l.ended.Add(1)
-	go d.run()
+	return next
 }
 
 // driver drives a loop, until another takes it over.
 type driver struct {
 	loop *loop
 
-	stamp atomic.Uint64           // odd while cur has its turn
+	stamp atomic.Uint64           // odd while cur has its turn; it grows, from driver to driver too
 	cur   atomic.Pointer[Session] // the session that is served; valid while the stamp is odd
 
 	thread thread.Thread
 	lost   slowness.Turn // the one with which it lost its loop
+	pace   slowness.One  // its session's before that; guarded by the session's mutex
 
 	// Owned by the driver; by who took over when the stamp says so.
 	events *epoll.Buffer
@@ -197,13 +218,14 @@ func (d *driver) run() {
 	defer d.abandon()
 	d.thread.Share(false)
 	defer d.thread.Share(true)
-	l.alive(l.srv.clock())
+	l.dog.Alive(l.srv.clock())
+	d.alarm(l.srv.clock())
 	for {
 		if !d.finishWork() {
 			return
 		}
 		if !d.gather() {
-			_ = errors.Join(l.list.Close(), l.dog.Close())
+			_ = errors.Join(l.list.Close(), l.dog.Close(), l.guard.Close())
 			return
 		}
 		d.admit()
@@ -217,9 +239,15 @@ func (d *driver) abandon() {
 		return
 	}
 	s := d.cur.Load()
-	d.lost.Ended(&d.loop.srv.loops.slow, d.loop.srv.clock())
+	if d.lost.Ended(&d.loop.srv.loops.slow, d.loop.srv.clock()) { // it slept for a moment only
+		s.mu.Lock()
+		s.seat.pace = d.pace
+		s.mu.Unlock()
+	}
 	if stamp&takenOver == 0 && d.stamp.CompareAndSwap(stamp, stamp|takenOver) {
-		d.loop.hand(d.work[d.next:])
+		go d.loop.succeed(d, nil).run()
+	} else {
+		d.loop.blocked.Add(-1)
 	}
 	s.comeBack()
 }
@@ -229,7 +257,7 @@ func (d *driver) finishWork() bool {
 	for d.next < len(d.work) {
 		j := &d.work[d.next]
 		if d.next++; d.next%aliveEvery == 0 {
-			d.loop.alive(d.loop.srv.clock())
+			d.loop.dog.Alive(d.loop.srv.clock())
 		}
 		s := j.s
 		if d.next < len(d.work) {
@@ -243,8 +271,13 @@ func (d *driver) finishWork() bool {
 			s.turnedLocked()
 		}
 		if !d.stamp.CompareAndSwap(stamp, stamp+1) {
+			d.in.Return()
 			return false // abandon is the rest
 		}
+	}
+	if l := d.loop; len(d.work) > 0 && !l.manned.Load() && l.guard != nil && l.alert(l.now.Load()) {
+		l.manned.Store(true)
+		l.ended.Go(l.stand)
 	}
 	d.cur.Store(nil)
 	clear(d.work)
@@ -266,7 +299,7 @@ func (d *driver) gather() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asleep = false
-	l.alive(now)
+	l.dog.Alive(now)
 	for i := range d.events.Len() {
 		ev := d.events.At(i)
 		if ev.Woken() {
@@ -287,7 +320,17 @@ func (d *driver) gather() bool {
 	}
 	l.posted = l.posted[:0]
 	l.wheel.Advance(now, func(n *timingwheel.Node[*Session]) { d.work = append(d.work, job{n.Value, jobLate}) })
+	d.alarm(now)
 	return !l.stopping
+}
+
+// alarm has the sentry look when there is more to do while this driver is at work, which may be now.
+func (d *driver) alarm(now int64) {
+	if l := d.loop; l.manned.Load() && l.alert(now) {
+		if l.guard.Post(); len(d.work)-d.next > 1 {
+			l.list.Wake()
+		}
+	}
 }
 
 // nap waits in the kernel until there is something to do. It reports whether the loop has ended.
@@ -314,8 +357,12 @@ func (d *driver) nap() (over bool) {
 	}
 	l.asleep = true
 	l.mu.Unlock()
-	slow := l.srv.loops.slow.Slow(l.srv.clock())
-	if d.thread.Share(slow || l.visited.Swap(false)); !d.thread.Shared() || l.list.Park(d.events, wait) != nil { // for want of a descriptor
+	now := l.srv.clock()
+	slow, alert := l.srv.loops.slow.Slow(now), l.alert(now)
+	l.guard.Leave()
+	// Where handlers sleep the runtime's timers are waited for, and it looks at them when its poller returns.
+	parks := l.visited.Swap(false) || slow || alert && l.blocked.Load() > 0
+	if d.thread.Share(parks); !parks || l.list.Park(d.events, wait) != nil { // for want of a descriptor
 		_ = l.list.Wait(d.events, wait) // an error, for which there is no reason, is an empty wait
 	} else {
 		d.thread.Rested(l.srv.clock())
@@ -324,16 +371,12 @@ func (d *driver) nap() (over bool) {
 	return false
 }
 
-// alive is called by the driver before it works, and again and again while it does: the watch need not look, unless it is alert.
-func (l *loop) alive(now int64) {
-	if l.dog.Alive(now); l.srv.loops.alert(now) {
-		l.srv.watch.ensure()
-	}
-}
+// alert reports whether handlers have blocked lately.
+func (l *loop) alert(now int64) bool { return l.srv.loops.slow.Lately(now) }
 
-// rests reports whether the driver has nothing to do.
+// rests reports whether the driver has nothing to do, or will have nothing any more.
 func (l *loop) rests() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.asleep
+	return l.asleep || l.stopping
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sluice-push/sluice/internal/crew"
 	"github.com/sluice-push/sluice/internal/hangup"
@@ -17,9 +16,6 @@ import (
 	"github.com/sluice-push/sluice/internal/tlsconn"
 	"github.com/sluice-push/sluice/transport"
 )
-
-// busyFor is for how long a handler may compute. One that blocks loses its loop sooner: see the top of loop_linux.go.
-const busyFor = 10 * time.Millisecond
 
 // loops are the event loops of a server. They are made when the first session needs one.
 type loops struct {
@@ -100,7 +96,7 @@ func (ls *loops) get(srv *Server) []*loop {
 	if ls.stopped {
 		return nil
 	}
-	ls.crew = crew.New(math.MaxInt, func(a away) { a.s.turnAway(a.t) }, srv.watch.ensure)
+	ls.crew = crew.New(math.MaxInt, func(a away) { a.s.turnAway(a.t) }, srv.watch.Ensure)
 	var all []*loop
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
 		l, err := newLoop(srv)
@@ -158,74 +154,12 @@ func (ls *loops) look() (seen bool) {
 	return seen
 }
 
-// alert reports whether handlers have blocked lately, so that the watch looks more often.
-func (ls *loops) alert(now int64) bool { return ls.slow.Lately(now) }
-
-// look is that of one loop. What is taken over counts when it has taken long: of a turn that is seen for the first time nobody knows yet.
-func (l *loop) look() (seen bool) {
-	d, now, slow := l.driver.Load(), l.srv.clock(), &l.srv.loops.slow
-	stamp := d.stamp.Load()
-	isNew := d != l.seen || stamp != l.stamp
-	if isNew {
-		l.seen, l.stamp, l.busy = d, stamp, 0
-	} else {
-		l.busy += min(now-l.looked, 2*int64(watchTick)) // longer is when nobody ran
-	}
-	l.looked = now
-	defer l.taken.Count(slow, now)
-	alert := slow.Lately(now)
-	if stamp%2 == 0 || isNew && !alert {
-		return l.dog.Quiet() || isNew && alert || len(l.taken) > 0
-	}
-	computes := l.busy >= int64(busyFor)
-	if !computes && !d.thread.Asleep(true) {
-		return true
-	}
-	s := d.cur.Load()
-	if s == nil || !s.mu.TryLock() {
-		return true
-	}
-	taken := false
-	if stamp&takenOver == 0 && d.stamp.Load() == stamp { // it has not given the loop up by itself
-		if !computes {
-			d.lost.Lost(now - l.busy)
-			l.taken = append(l.taken, &d.lost)
-		}
-		if taken = l.takeOverLocked(s, d, stamp); !taken {
-			d.lost.Kept()
-		}
-	}
-	s.mu.Unlock()
-	if taken {
-		s.wasTakenOver()
-	}
-	return true
-}
-
 // count returns how many loops there are.
 func (ls *loops) count() int { return len(ls.list()) }
 
 // busy reports whether the watchdog of a loop has barked since the watch looked.
 func (ls *loops) busy() bool {
 	return slices.ContainsFunc(ls.list(), func(l *loop) bool { return l.dog.Barked() })
-}
-
-// takeOverLocked has another driver go on with the loop while s, whose mutex is held, has its turn, if stamp is still true. What it
-// has sent so far is written. It reports whether it did.
-func (l *loop) takeOverLocked(s *Session, d *driver, stamp uint64) bool {
-	if stamp&takenOver != 0 || s.seat.away || !d.stamp.CompareAndSwap(stamp, stamp|takenOver) {
-		return false
-	}
-	s.seat.away, s.seat.inline = true, false
-	s.seat.pace.Lost(l.srv.clock())
-	l.hand(d.work[d.next:])
-	s.watchForLocked()
-	if s.corked {
-		if g := s.uncorkLocked(); g != nil {
-			l.srv.pools.PutBatch(g)
-		}
-	}
-	return true
 }
 
 // turnAway is a turn on a goroutine of its own.

@@ -23,7 +23,6 @@ func (*loops) seat(*Session, net.Conn) bool                         { return fal
 func (*loops) seatTLS(*Session, net.Conn) bool                      { return false }
 func (*loops) name(*Session, net.Addr, net.Addr)                    {}
 func (*loops) acceptBare(*Server, *transport.Listener) func() error { return nil }
-func (*loops) alert(int64) bool                                     { return false }
 func (*loops) look() bool                                           { return false }
 func (*loops) count() int                                           { return 0 }
 func (*loops) dismiss(bool) bool                                    { return false }

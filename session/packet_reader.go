@@ -120,7 +120,7 @@ func (r *packetReader) finishWork() bool {
 	if r.n == 0 && len(r.jobs) == 0 {
 		return true
 	}
-	k.srv.watch.ensure()
+	k.srv.watch.Ensure()
 	if !k.single || !k.pulls() {
 		k.out.Cork()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/crew"
 	"github.com/sluice-push/sluice/internal/prefetch"
+	"github.com/sluice-push/sluice/internal/pulse"
 	"github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/internal/waitlist"
 )
@@ -69,12 +70,12 @@ func NewServer(codec Codec, h *Handler, o *Options) *Server {
 		listeners: make(map[net.Listener]struct{}), arriving: make(map[*arrival]struct{}), addresses: make(map[netip.Addr]int),
 		shut: ErrServerClosed, freshAfter: int64(freshAfter),
 	}
-	srv.watch.stop, srv.watch.srv = make(chan struct{}), srv
+	srv.watch.srv, srv.watch.Watch = srv, pulse.NewWatch(watchTick, srv.watch.look, srv.watch.quiet)
 	if srv.o.Observer != nil {
 		srv.observer = *srv.o.Observer
 	}
 	srv.pools = buffer.NewPools(srv.o.ReadBuffer)
-	srv.crew = crew.New(crewKept, (*Session).run, srv.watch.ensure)
+	srv.crew = crew.New(crewKept, (*Session).run, srv.watch.Ensure)
 	return srv
 }
 
@@ -226,7 +227,7 @@ func (srv *Server) ended() {
 	srv.loops.wait() // drivers start the watch, as does the crew
 	srv.crew.Wait()
 	srv.sockets.work.Wait()
-	srv.watch.wg.Wait()
+	srv.watch.Wait()
 }
 
 // Shutdown stops listening, calls Drain of the handler for every session, or ends it gently if there is none, and waits until all
@@ -302,7 +303,7 @@ func (srv *Server) emptyLocked() {
 	if srv.closed && len(srv.live) == 0 {
 		srv.loops.stop()
 		srv.crew.Dismiss(true)
-		close(srv.watch.stop)
+		srv.watch.End()
 		close(srv.empty)
 	}
 }

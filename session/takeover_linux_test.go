@@ -3,6 +3,7 @@ package session_test
 import (
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-push/sluice/session"
@@ -114,6 +115,115 @@ func TestTakenOverAtFirstSight(t *testing.T) {
 			t.Errorf("%d loops were taken over when that was to be expected", n-1)
 		}
 	})
+}
+
+// guarded is a server with a loop at which a sentry stands, and without a watch. The handler computes when it is told to, as long as computes
+// says, and then does what the rest of the message says.
+type guarded struct {
+	*fixture
+	st       *stage
+	conns    []net.Conn // of the same loop
+	computes atomic.Bool
+	who      chan *session.Session // has got "who" or has begun to compute
+}
+
+func newGuarded(t *testing.T, tr transport) *guarded {
+	g := &guarded{st: newStage(t), who: make(chan *session.Session, 10)}
+	h := g.st.handler()
+	message := h.Message
+	h.Message = func(s *session.Session, msg []byte) {
+		if text, ok := strings.CutPrefix(string(msg), "compute "); ok {
+			g.who <- s
+			for g.computes.Load() { //nolint:revive // it computes
+			}
+			msg = []byte(text)
+		} else if text == "who" {
+			g.who <- s
+		}
+		message(s, msg)
+	}
+	g.fixture = newFixture(t, tr, line, h, nil)
+	t.Cleanup(func() { g.computes.Store(false); g.st.release() })
+	for len(g.conns) < 4 {
+		c := g.dial()
+		write(t, c, "who\n")
+		s := receive(t, g.who)
+		if expect(t, c, "who\n"); session.Neighbours(g.s, s) {
+			g.conns = append(g.conns, c)
+		}
+	}
+	await(t, func() bool { // on a busy machine turns may have been taken over
+		for s := range g.srv.Sessions() {
+			if session.Slow(s) {
+				g.greet(t, append(g.conns, g.client)...)
+				return false
+			}
+		}
+		return session.HoldWatch(g.srv)
+	})
+	session.Alarm(g.srv)
+	await(t, func() bool {
+		g.greet(t, g.conns[0])
+		return session.Guarded(g.s)
+	})
+	return g
+}
+
+func (g *guarded) greet(t *testing.T, conns ...net.Conn) {
+	for _, c := range conns {
+		write(t, c, "hello\n")
+		expect(t, c, "hello\n")
+	}
+}
+
+// Where handlers have blocked lately, one that sleeps loses its loop to the sentry as soon as there is something for another session, and
+// without the watch: whether it sleeps at once or has computed before, and whether that comes from a peer, from this process, or has come at
+// the same time.
+func TestSentry(t *testing.T) {
+	for name, f := range map[string]func(t *testing.T, g *guarded, sleeper, other net.Conn){
+		"peer": func(t *testing.T, g *guarded, sleeper, other net.Conn) {
+			write(t, sleeper, "block\n")
+			receive(t, g.st.blocked)
+			g.greet(t, other)
+		},
+		"process": func(t *testing.T, g *guarded, sleeper, _ net.Conn) {
+			write(t, sleeper, "block\n")
+			receive(t, g.st.blocked)
+			session.Post(g.s)
+		},
+		"later": func(t *testing.T, g *guarded, sleeper, other net.Conn) {
+			g.computes.Store(true)
+			write(t, sleeper, "compute block\n")
+			receive(t, g.who)
+			write(t, other, "hello\n")
+			await(t, func() bool { return !session.Posted(g.s) })
+			g.computes.Store(false)
+			receive(t, g.st.blocked)
+			expect(t, other, "hello\n")
+		},
+		"together": func(t *testing.T, g *guarded, sleeper, other net.Conn) {
+			g.computes.Store(true)
+			write(t, g.client, "compute hello\n")
+			receive(t, g.who)
+			write(t, sleeper, "block\n")
+			write(t, other, "hello\n")
+			g.computes.Store(false)
+			receive(t, g.st.blocked)
+			expect(t, other, "hello\n")
+			expect(t, g.client, "hello\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			overSome(t, plainLoops, func(t *testing.T, tr transport) {
+				g := newGuarded(t, tr)
+				for _, sleeper := range g.conns[1:] {
+					before := g.srv.Stats().TakenOver
+					f(t, g, sleeper, g.conns[0])
+					await(t, func() bool { return g.srv.Stats().TakenOver > before })
+				}
+			})
+		})
+	}
 }
 
 // Nobody looks at a loop that gets on, which would cost a busy server some hundredths of a processor. A handler that blocks then loses it all

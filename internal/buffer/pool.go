@@ -20,6 +20,14 @@ func (b *Buffer) Own() { b.kept, b.Free = true, true }
 // Disown has b given back to its pool when it is released.
 func (b *Buffer) Disown() { b.kept = false }
 
+// Return gives a buffer that was owned, and is free, back to its pool. Of none, nil, nothing is given back.
+func (b *Buffer) Return() {
+	if b != nil {
+		b.Disown()
+		b.pool.pool.Put(b)
+	}
+}
+
 // Release gives the buffer back. Releasing it twice is a bug and panics.
 func (b *Buffer) Release() {
 	if b.Free {

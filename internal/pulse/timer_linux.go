@@ -24,9 +24,9 @@ func newTimer() (*timer, error) {
 	return &timer{os.NewFile(fd, "timer"), fd}, nil
 }
 
-// set has it go off, for the first time and then again and again, or only once. There is no reason for which it could fail.
-func (t *timer) set(first, again time.Duration) {
-	spec := [2]syscall.Timespec{syscall.NsecToTimespec(int64(again)), syscall.NsecToTimespec(int64(first))} // struct itimerspec
+// set has it go off, once. There is no reason for which it could fail.
+func (t *timer) set(after time.Duration) {
+	spec := [2]syscall.Timespec{1: syscall.NsecToTimespec(int64(after))} // struct itimerspec
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, t.fd, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 }
 

@@ -35,7 +35,7 @@ func NewWatchdog(patience time.Duration) (*Watchdog, error) {
 func (w *Watchdog) Alive(now int64) {
 	if now-w.set.Load() >= int64(w.patience) {
 		w.set.Store(now)
-		w.timer.set(w.patience*3/2, 0) // 2 µs
+		w.timer.set(w.patience * 3 / 2) // 2 µs
 	}
 }
 

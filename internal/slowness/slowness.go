@@ -16,6 +16,7 @@ const (
 	slowFor    = time.Second            // until no turn was slow for so long
 	lately     = time.Second / 2        // less than slowFor, so that it ends while all sessions are slow, when nothing is taken over
 	slowTurn   = time.Millisecond       // that is, took so long
+	mostApart  = 2 * time.Millisecond   // two looks count for at most so much
 	fewTurns   = 4                      // a session is slow when it was taken over in one of so many turns, or within
 	again      = 2 * time.Second        // so long after the time before, times the quick turns in a row that it took to be forgiven then:
 	mostQuick  = 128                    // four, and four times as many each time, up to so many
@@ -38,9 +39,12 @@ func (w *All) Lately(now int64) bool {
 	return last != 0 && now-last < int64(lately)
 }
 
+// Expect has Lately say that there was one now. Of several the latest counts.
+func (w *All) Expect(now int64) { w.last.Store(max(now, w.last.Load())) }
+
 // TookOver counts a take-over.
 func (w *All) TookOver(now int64) {
-	w.last.Store(now)
+	w.Expect(now)
 	if now-w.window.Load() > int64(slowWindow) {
 		w.window.Store(now)
 		w.taken.Store(0)
@@ -68,11 +72,14 @@ func (t *Turn) Lost(began int64) { t.began.Store(began) }
 // Kept takes that back.
 func (t *Turn) Kept() { t.began.Store(0) }
 
-// Ended counts the turn at its end. It may be called while Turns.Count is.
-func (t *Turn) Ended(all *All, now int64) {
-	if began := t.began.Swap(0); began != 0 && now-began >= int64(slowTurn) {
+// Ended counts the turn at its end, or reports that it was short. It may be called while Turns.Count is.
+func (t *Turn) Ended(all *All, now int64) (short bool) {
+	began := t.began.Swap(0)
+	if began != 0 && now-began >= int64(slowTurn) {
 		all.TookOver(now)
+		return false
 	}
+	return began != 0
 }
 
 // Turns are those that were taken over and may not have ended. They belong to one goroutine at a time.
@@ -90,6 +97,26 @@ func (ts *Turns) Count(all *All, now int64) {
 		}
 		return true
 	})
+}
+
+// Sight is what somebody who looks again and again has seen of one who is at work. It belongs to one goroutine at a time. The zero value has seen
+// nothing.
+type Sight struct {
+	stamp  uint64
+	since  int64 // for how long
+	looked int64 // when
+}
+
+// Look reports for how long the same stamp has been seen, or 0 at first sight. Between two looks that lie far apart nobody ran, so that counts
+// for little.
+func (v *Sight) Look(stamp uint64, now int64) (since int64) {
+	if stamp == v.stamp {
+		v.since += min(now-v.looked, int64(mostApart))
+	} else {
+		v.since = 0
+	}
+	v.stamp, v.looked = stamp, now
+	return v.since
 }
 
 // One tells whether one session is slow. It belongs to one goroutine at a time. The zero value says no.

@@ -51,6 +51,34 @@ func TestLately(t *testing.T) {
 			t.Errorf("at %d: expected %v", at, !want)
 		}
 	}
+	all.Expect(2000 * ms)
+	all.TookOver(1900 * ms)
+	for at, want := range map[int64]bool{2499: true, 2500: false} {
+		if all.Lately(at*ms) != want {
+			t.Errorf("at %d: expected %v", at, !want)
+		}
+	}
+}
+
+// What is seen again is seen for as long as somebody looked, and what is new for no time.
+func TestSight(t *testing.T) {
+	var sight slowness.Sight
+	for i, v := range []struct {
+		stamp     uint64
+		now, want int64
+	}{
+		{3, 1000 * ms, 0},
+		{3, 1001 * ms, ms},
+		{3, 1002*ms + 1, 2*ms + 1},
+		{3, 2000 * ms, 4*ms + 1},
+		{5, 2001 * ms, 0},
+		{3, 2001*ms + 1, 0},
+		{3, 2001*ms + 2, 1},
+	} {
+		if got := sight.Look(v.stamp, v.now); got != v.want {
+			t.Errorf("look %d: seen for %d ns, want %d", i, got, v.want)
+		}
+	}
 }
 
 // A turn that was taken over counts once when it takes a millisecond, whether it ends or not.

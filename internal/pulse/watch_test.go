@@ -1,0 +1,75 @@
+package pulse_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluice-push/sluice/internal/pulse"
+)
+
+// A watch looks as long as there is something to see, asks whether all is quiet when there was nothing ten times in a row, goes on if it is not,
+// ends if it is, and begins again.
+func TestWatch(t *testing.T) {
+	looked, asked := make(chan bool), make(chan bool) // it is told what it sees, and hears
+	w := pulse.NewWatch(time.Microsecond, func() bool { return <-looked }, func() bool { return <-asked })
+	look := func(seen bool, times int) {
+		t.Helper()
+		for range times {
+			select {
+			case looked <- seen:
+			case asked <- false:
+				t.Fatal("it asks whether all is quiet, and should look")
+			}
+		}
+	}
+	answer := func(quiet bool) {
+		t.Helper()
+		select {
+		case looked <- true:
+			t.Fatal("it looks, and should ask whether all is quiet")
+		case asked <- quiet:
+		}
+	}
+	for range 3 {
+		if w.Running() {
+			t.Fatal("it runs before it was called")
+		}
+		w.Ensure()
+		w.Ensure()
+		if !w.Running() || w.Hold() {
+			t.Error("it looks, and does not run")
+		}
+		look(false, 1) // at once; does not count
+		look(true, 30)
+		look(false, 9)
+		look(true, 1)
+		look(false, 10)
+		answer(false)
+		look(false, 10)
+		answer(true)
+		w.Wait()
+	}
+	if !w.Hold() || w.Hold() {
+		t.Error("it can be held, once, when it does not run")
+	}
+	w.Ensure()
+	w.Wait() // for nobody
+}
+
+// It ends when nothing will come any more, whatever there is to see.
+func TestWatchEnds(t *testing.T) {
+	looks := make(chan bool)
+	w := pulse.NewWatch(time.Microsecond, func() bool { looks <- true; return true }, func() bool { return true })
+	w.Ensure()
+	<-looks
+	w.End()
+	done := make(chan bool)
+	go func() { w.Wait(); close(done) }()
+	for open := true; open; {
+		select {
+		case <-looks:
+		case <-done:
+			open = false
+		}
+	}
+}
