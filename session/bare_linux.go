@@ -145,9 +145,10 @@ func (b *bare) yieldLocked() bool {
 	if stamp%2 == 0 || d.cur.Load() != s {
 		return false
 	}
-	next := s.seat.loop.takeOverLocked(s, d, stamp, nil)
+	next := s.seat.loop.takeOverLocked(s, d, stamp, 0, nil)
 	if next != nil {
 		go next.run()
+		s.drawLocked()
 	}
 	return next != nil
 }

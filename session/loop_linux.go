@@ -76,9 +76,7 @@ type loop struct {
 	guard  *epoll.Guard    // posted by the driver; nil for want of a descriptor
 	manned atomic.Bool     // a sentry stands at it, from when handlers have blocked
 
-	looks sync.Mutex
-	// Guarded by looks, which is the last in the order of locks.
-	sight slowness.Sight // of the stamp, by the watch
+	sight slowness.Sight // of the stamp; owned by the watch
 	taken slowness.Turns // what was taken over
 
 	mu sync.Mutex
@@ -102,8 +100,8 @@ func newLoop(srv *Server) (*loop, error) {
 		_ = list.Close()
 		return nil, err
 	}
-	_ = list.Prepare() // at first, while it is empty: what cannot be made is tried again
-	guard, _ := epoll.NewGuard(list)
+	_ = list.Prepare()               // while it is empty; for want of a descriptor it is tried again
+	guard, _ := epoll.NewGuard(list) // and does without
 	l := &loop{srv: srv, list: list, guard: guard, dog: dog, doors: make(map[uint64]*door.Door), wheel: timingwheel.NewWheel[*Session](wheelTick, wheelSlots)}
 	l.now.Store(srv.clock())
 	l.ended.Go(func() { dog.Run(l.rests, srv.watch.Ensure) })
@@ -239,11 +237,11 @@ func (d *driver) abandon() {
 		return
 	}
 	s := d.cur.Load()
-	if d.lost.Ended(&d.loop.srv.loops.slow, d.loop.srv.clock()) { // it slept for a moment only
-		s.mu.Lock()
-		s.seat.pace = d.pace
-		s.mu.Unlock()
+	s.mu.Lock()
+	if d.lost.Ended(&d.loop.srv.loops.slow, d.loop.srv.clock()) {
+		s.seat.pace.Forgive(d.pace)
 	}
+	s.mu.Unlock()
 	if stamp&takenOver == 0 && d.stamp.CompareAndSwap(stamp, stamp|takenOver) {
 		go d.loop.succeed(d, nil).run()
 	} else {
@@ -272,6 +270,9 @@ func (d *driver) finishWork() bool {
 		}
 		if !d.stamp.CompareAndSwap(stamp, stamp+1) {
 			d.in.Return()
+			if d.out != nil {
+				d.loop.srv.pools.PutBatch(d.out)
+			}
 			return false // abandon is the rest
 		}
 	}
@@ -319,6 +320,9 @@ func (d *driver) gather() bool {
 		l.posted[i] = nil
 	}
 	l.posted = l.posted[:0]
+	if l.blocked.Load() > 0 {
+		l.taken.Count(&l.srv.loops.slow, now)
+	}
 	l.wheel.Advance(now, func(n *timingwheel.Node[*Session]) { d.work = append(d.work, job{n.Value, jobLate}) })
 	d.alarm(now)
 	return !l.stopping
@@ -341,13 +345,9 @@ func (d *driver) nap() (over bool) {
 		return false
 	}
 	l.mu.Lock()
-	if l.stopping {
-		l.mu.Unlock()
-		return true
-	}
-	if len(l.posted) > 0 {
-		l.mu.Unlock()
-		return false
+	if l.stopping || len(l.posted) > 0 {
+		defer l.mu.Unlock()
+		return l.stopping
 	}
 	wait := time.Duration(-1)
 	l.wakeAt = 0

@@ -13,24 +13,21 @@ const (
 
 // look is called by the watch: it takes the loop over if the handler takes its time. It reports whether there was something to see.
 func (l *loop) look() (seen bool) {
-	l.looks.Lock()
 	d, now := l.driver.Load(), l.srv.clock()
 	stamp := d.stamp.Load()
-	busy, waits := l.sight.Look(stamp, now), len(l.taken) > 0
-	l.taken.Count(&l.srv.loops.slow, now)
-	l.looks.Unlock()
+	busy, waits := l.sight.Look(stamp, now), l.taken.Count(&l.srv.loops.slow, now)
 	if stamp%2 == 0 || busy == 0 && !l.alert(now) {
 		return l.dog.Quiet() || waits
 	}
 	if s, next := l.relieve(d, stamp, busy, nil); next != nil {
 		go next.run()
-		s.wasTakenOver()
+		s.lostLoop()
 	}
 	return true
 }
 
 // relieve takes the loop over if the handler that d has called sleeps, or has been seen to compute for too long. It returns the handler's session
-// then, and the new driver, which is to be run.
+// then, and the new driver, which is to be run before the session is told.
 func (l *loop) relieve(d *driver, stamp uint64, busy int64, spare *driver) (s *Session, next *driver) {
 	computes := busy >= int64(busyFor)
 	if stamp%2 == 0 || stamp&takenOver != 0 || !computes && !d.thread.Asleep(busy > 0) {
@@ -40,48 +37,52 @@ func (l *loop) relieve(d *driver, stamp uint64, busy int64, spare *driver) (s *S
 		return nil, nil
 	}
 	defer s.mu.Unlock()
-	if d.stamp.Load() != stamp { // it has given the loop up by itself
-		return nil, nil
-	}
-	now := l.srv.clock()
+	now, began := l.srv.clock(), int64(0)
 	if !computes {
-		d.lost.Lost(now - busy)
+		began = now - busy
 	}
-	if next = l.takeOverLocked(s, d, stamp, spare); next == nil {
-		d.lost.Kept()
+	if next = l.takeOverLocked(s, d, stamp, began, spare); next != nil && !computes {
+		l.taken.Add(&d.lost)
 	}
-	if next == nil || computes {
-		return s, next
-	}
-	l.looks.Lock()
-	defer l.looks.Unlock()
-	l.taken.Count(&l.srv.loops.slow, now)
-	l.taken = append(l.taken, &d.lost)
 	return s, next
 }
 
-// takeOverLocked has another driver go on with the loop while s, whose mutex is held, has its turn, if stamp is still true. What it has sent so
-// far is written. It returns that driver, which is to be run: the spare one, if there is one.
-func (l *loop) takeOverLocked(s *Session, d *driver, stamp uint64, spare *driver) (next *driver) {
+// takeOverLocked has another driver, the spare one if there is one, go on with the loop while s, whose mutex is held, has its turn, if stamp is
+// still true. The turn counts as one that has begun then, if at all. The new driver is to be run, and then the cork to be drawn: that may have
+// to wait for an encoder of s.
+func (l *loop) takeOverLocked(s *Session, d *driver, stamp uint64, began int64, spare *driver) (next *driver) {
 	if stamp&takenOver != 0 || s.seat.away || !d.stamp.CompareAndSwap(stamp, stamp|takenOver) {
 		return nil
 	}
 	s.seat.away, s.seat.inline = true, false
+	d.lost.Lost(began)
 	d.pace = s.seat.pace
 	s.seat.pace.Lost(l.srv.clock())
 	l.blocked.Add(1)
-	next = l.succeed(d, spare)
 	s.watchForLocked()
-	if s.corked {
+	return l.succeed(d, spare)
+}
+
+// lostLoop writes what the handler that has lost its loop has sent, and tells the observer.
+func (s *Session) lostLoop() {
+	s.mu.Lock()
+	s.drawLocked()
+	s.mu.Unlock()
+	s.wasTakenOver()
+}
+
+// drawLocked draws the cork of a turn that is not the driver's any more.
+func (s *Session) drawLocked() {
+	if s.seat.away && s.corked {
 		if g := s.uncorkLocked(); g != nil {
-			l.srv.pools.PutBatch(g)
+			s.srv.pools.PutBatch(g)
 		}
 	}
-	return next
 }
 
 // stand is the sentry. When there is something to do while a handler runs it looks whether that sleeps, and if so is the next driver itself, and
-// another goroutine the sentry. Once told it looks until the driver rests: of what was ready at the same time nobody tells it.
+// another goroutine the sentry. Once told it looks until the driver rests: nobody tells when a thread begins to sleep. It is told for nothing by
+// what is level triggered, TLS and listeners, which is ready until it has been read.
 func (l *loop) stand() {
 	for spare := l.newDriver(); l.guard.Wait() == nil; {
 		for l.alert(l.srv.clock()) && !l.rests() {
@@ -91,10 +92,8 @@ func (l *loop) stand() {
 				pulse.Doze(lookAgain)
 				continue
 			}
-			l.ended.Go(func() {
-				s.wasTakenOver()
-				l.stand()
-			})
+			l.ended.Go(l.stand)
+			l.ended.Go(s.lostLoop)
 			next.run()
 			return
 		}

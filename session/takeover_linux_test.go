@@ -159,7 +159,7 @@ func newGuarded(t *testing.T, tr transport) *guarded {
 				return false
 			}
 		}
-		return session.HoldWatch(g.srv)
+		return !session.AllSlow(g.srv) && session.HoldWatch(g.srv)
 	})
 	session.Alarm(g.srv)
 	await(t, func() bool {
@@ -180,46 +180,47 @@ func (g *guarded) greet(t *testing.T, conns ...net.Conn) {
 // without the watch: whether it sleeps at once or has computed before, and whether that comes from a peer, from this process, or has come at
 // the same time.
 func TestSentry(t *testing.T) {
-	for name, f := range map[string]func(t *testing.T, g *guarded, sleeper, other net.Conn){
-		"peer": func(t *testing.T, g *guarded, sleeper, other net.Conn) {
+	for name, f := range map[string]func(t *testing.T, g *guarded, sleeper, other net.Conn) *session.Session{
+		"peer": func(t *testing.T, g *guarded, sleeper, other net.Conn) *session.Session {
 			write(t, sleeper, "block\n")
-			receive(t, g.st.blocked)
+			s := receive(t, g.st.blocked)
 			g.greet(t, other)
+			return s
 		},
-		"process": func(t *testing.T, g *guarded, sleeper, _ net.Conn) {
+		"process": func(t *testing.T, g *guarded, sleeper, _ net.Conn) *session.Session {
 			write(t, sleeper, "block\n")
-			receive(t, g.st.blocked)
+			s := receive(t, g.st.blocked)
 			session.Post(g.s)
+			return s
 		},
-		"later": func(t *testing.T, g *guarded, sleeper, other net.Conn) {
+		"later": func(t *testing.T, g *guarded, sleeper, other net.Conn) *session.Session {
 			g.computes.Store(true)
 			write(t, sleeper, "compute block\n")
 			receive(t, g.who)
 			write(t, other, "hello\n")
 			await(t, func() bool { return !session.Posted(g.s) })
 			g.computes.Store(false)
-			receive(t, g.st.blocked)
 			expect(t, other, "hello\n")
+			return receive(t, g.st.blocked)
 		},
-		"together": func(t *testing.T, g *guarded, sleeper, other net.Conn) {
+		"together": func(t *testing.T, g *guarded, sleeper, other net.Conn) *session.Session {
 			g.computes.Store(true)
 			write(t, g.client, "compute hello\n")
 			receive(t, g.who)
 			write(t, sleeper, "block\n")
 			write(t, other, "hello\n")
 			g.computes.Store(false)
-			receive(t, g.st.blocked)
-			expect(t, other, "hello\n")
 			expect(t, g.client, "hello\n")
+			expect(t, other, "hello\n")
+			return receive(t, g.st.blocked)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			overSome(t, plainLoops, func(t *testing.T, tr transport) {
 				g := newGuarded(t, tr)
 				for _, sleeper := range g.conns[1:] {
-					before := g.srv.Stats().TakenOver
-					f(t, g, sleeper, g.conns[0])
-					await(t, func() bool { return g.srv.Stats().TakenOver > before })
+					s := f(t, g, sleeper, g.conns[0])
+					await(t, func() bool { return session.Away(s) })
 				}
 			})
 		})

@@ -20,9 +20,13 @@ func (b *Buffer) Own() { b.kept, b.Free = true, true }
 // Disown has b given back to its pool when it is released.
 func (b *Buffer) Disown() { b.kept = false }
 
-// Return gives a buffer that was owned, and is free, back to its pool. Of none, nil, nothing is given back.
+// Return gives a buffer that is owned and free back to its pool; another one is a bug and panics. Of none, nil, nothing is given back.
 func (b *Buffer) Return() {
-	if b != nil {
+	switch {
+	case b == nil:
+	case !b.kept || !b.Free:
+		panic("buffer: returned while in use")
+	default:
 		b.Disown()
 		b.pool.pool.Put(b)
 	}

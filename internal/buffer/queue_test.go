@@ -274,15 +274,25 @@ func TestQueueJoinsNeighbours(t *testing.T) {
 	}
 }
 
-func TestReleasingABufferTwicePanics(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("it did not panic")
-		}
-	}()
-	b := (&buffer.Pool{Size: 1}).Get()
-	b.Release()
-	b.Release()
+// To give a buffer back that is in use, or twice, is a bug.
+func TestGivingABufferBackThatIsInUsePanics(t *testing.T) {
+	(*buffer.Buffer)(nil).Return()
+	for name, f := range map[string]func(b *buffer.Buffer){
+		"released twice":      func(b *buffer.Buffer) { b.Release(); b.Release() },
+		"not owned":           func(b *buffer.Buffer) { b.Return() },
+		"owned and not free":  func(b *buffer.Buffer) { b.Own(); b.Free = false; b.Return() },
+		"returned twice":      func(b *buffer.Buffer) { b.Own(); b.Return(); b.Return() },
+		"released and return": func(b *buffer.Buffer) { b.Release(); b.Return() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("it did not panic")
+				}
+			}()
+			f((&buffer.Pool{Size: 1}).Get())
+		})
+	}
 }
 
 // A large frame, which takes its time, does not make the queue count as full: whoever offers it waits for it. What is behind it does.

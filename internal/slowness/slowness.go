@@ -6,6 +6,7 @@ package slowness
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -66,11 +67,8 @@ type Turn struct {
 	began atomic.Int64 // at the latest; 0 when there is nothing to count, or no more
 }
 
-// Lost says that it is taken over, and when it had begun at the latest.
+// Lost says that it is taken over, and when it had begun at the latest; 0 is for one that does not count.
 func (t *Turn) Lost(began int64) { t.began.Store(began) }
-
-// Kept takes that back.
-func (t *Turn) Kept() { t.began.Store(0) }
 
 // Ended counts the turn at its end, or reports that it was short. It may be called while Turns.Count is.
 func (t *Turn) Ended(all *All, now int64) (short bool) {
@@ -82,12 +80,24 @@ func (t *Turn) Ended(all *All, now int64) (short bool) {
 	return began != 0
 }
 
-// Turns are those that were taken over and may not have ended. They belong to one goroutine at a time.
-type Turns []*Turn
+// Turns are those that were taken over and may not have ended. They may be used concurrently. The zero value has none.
+type Turns struct {
+	mu  sync.Mutex
+	all []*Turn
+}
 
-// Count counts those that take long, and forgets them and those that have ended.
-func (ts *Turns) Count(all *All, now int64) {
-	*ts = slices.DeleteFunc(*ts, func(t *Turn) bool {
+// Add adds one that was lost.
+func (ts *Turns) Add(t *Turn) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.all = append(ts.all, t)
+}
+
+// Count counts those that take long, and forgets them and those that have ended. It reports whether there are others.
+func (ts *Turns) Count(all *All, now int64) (others bool) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.all = slices.DeleteFunc(ts.all, func(t *Turn) bool {
 		began := t.began.Load()
 		if began == 0 || now-began < int64(slowTurn) {
 			return began == 0
@@ -97,6 +107,7 @@ func (ts *Turns) Count(all *All, now int64) {
 		}
 		return true
 	})
+	return len(ts.all) > 0
 }
 
 // Sight is what somebody who looks again and again has seen of one who is at work. It belongs to one goroutine at a time. The zero value has seen
@@ -124,6 +135,7 @@ type One struct {
 	slow  bool
 	quick uint8 // turns in a row that did not need a goroutine, or inline ones, up to fewTurns
 	need  uint8 // how many of them it takes since it was taken over the last time
+	short uint8 // turns that were taken over and forgiven since then
 	last  int64 // when that was, 0 if never
 }
 
@@ -148,6 +160,14 @@ func (p *One) Lost(now int64) {
 		need = fewTurns
 	}
 	*p = One{slow: need > 0, need: need, last: now}
+}
+
+// Forgive is called when that turn was short after all: it is as before, but for one in five.
+func (p *One) Forgive(before One) {
+	if before.short < fewTurns {
+		before.short++
+		*p = before
+	}
 }
 
 // Judge looks how long a turn of the session on a goroutine has taken. Where it is free to take its time, as one is whose messages are waited

@@ -92,34 +92,52 @@ func TestTurns(t *testing.T) {
 		{"short", began + ms - 1, false},
 		{"long", began + ms, true},
 		{"goes on", 0, true},
-		{"kept", -1, false},
 	} {
 		var all slowness.All
 		var turn slowness.Turn
 		turn.Lost(began)
-		if v.ended < 0 {
-			turn.Kept()
-		}
-		list := slowness.Turns{&turn}
-		if list.Count(&all, began+ms-1); all.Lately(began + ms) {
+		var list slowness.Turns
+		list.Add(&turn)
+		if others := list.Count(&all, began+ms-1); !others || all.Lately(began+ms) {
 			t.Errorf("%s: it counts too early", v.name)
 		}
 		if v.ended > 0 {
-			turn.Ended(&all, v.ended)
+			if short := turn.Ended(&all, v.ended); short == v.counts {
+				t.Errorf("%s: it is short: %t", v.name, short)
+			}
 		}
-		list.Count(&all, began+ms)
-		if got := all.Lately(began + ms); got != v.counts || len(list) > 0 {
-			t.Errorf("%s: it counts %v, %d are remembered", v.name, got, len(list))
+		others := list.Count(&all, began+ms)
+		if got := all.Lately(began + ms); got != v.counts || others {
+			t.Errorf("%s: it counts %v, and is remembered: %t", v.name, got, others)
 		}
-		turn.Ended(&all, began+600*ms) // when it has counted before, no more
-		if all.Lately(began + 600*ms) {
+		if turn.Ended(&all, began+600*ms) || all.Lately(began+600*ms) { // when it has counted before, no more
 			t.Errorf("%s: it counts again", v.name)
 		}
 	}
 	var all slowness.All
 	var turn slowness.Turn
-	if turn.Ended(&all, 2000*ms); all.Lately(2000 * ms) {
-		t.Error("a turn that was not taken over counts")
+	turn.Lost(0)
+	if turn.Ended(&all, 2000*ms) || all.Lately(2000*ms) {
+		t.Error("a turn that was taken over without counting counts")
+	}
+}
+
+// A turn that was taken over and was short leaves its session as it was, but for one in five.
+func TestForgive(t *testing.T) {
+	var one slowness.One
+	lose := func(now int64) (was slowness.One) {
+		was = one
+		one.Lost(now)
+		return was
+	}
+	for i := range int64(15) {
+		was := lose((1000 + i) * ms)
+		if !one.Slow() {
+			t.Fatalf("take-over %d in a row does not make it slow", i+1)
+		}
+		if one.Forgive(was); one.Slow() != (i >= 4) {
+			t.Errorf("slow %t after %d short turns", one.Slow(), i+1)
+		}
 	}
 }
 
