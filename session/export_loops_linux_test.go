@@ -51,6 +51,9 @@ func Asleep(s *Session) bool {
 	return d.stamp.Load()%2 == 1 && d.thread.Asleep(true)
 }
 
+// Parks reports whether the driver of a session's loop waits in the runtime's poller.
+func Parks(s *Session) bool { return s.seat.loop.rests() && s.seat.loop.driver.Load().thread.Shared() }
+
 // Alarm makes the watch of srv take loops over at first sight, and sentries stand at them, for an hour.
 func Alarm(srv *Server) { srv.loops.slow.Expect(srv.clock() + int64(time.Hour)) }
 

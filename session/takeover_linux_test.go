@@ -219,6 +219,23 @@ func TestSentry(t *testing.T) {
 	}
 }
 
+// While handlers sleep the driver waits where the runtime's timers are waited for, and when they have ended on a thread of its own again.
+func TestADriverParksWhileHandlersSleep(t *testing.T) {
+	overSome(t, plainLoops, func(t *testing.T, tr transport) {
+		g := newGuarded(t, tr)
+		write(t, g.conns[2], "block\n")
+		s := receive(t, g.st.blocked)
+		greet(t, g.conns[0])
+		await(t, func() bool { return session.Away(s) && session.Parks(s) })
+		g.st.release()
+		expect(t, g.conns[2], "block\n")
+		await(t, func() bool {
+			greet(t, g.conns[0])
+			return !session.Parks(s)
+		})
+	})
+}
+
 // Nobody looks at a loop that gets on, which would cost a busy server some hundredths of a processor. A handler that blocks then loses it all
 // the same.
 func TestTheWatchRests(t *testing.T) {
