@@ -78,8 +78,8 @@
 //
 // On Linux, sessions over plain TCP and Unix sockets are run by a few event loops, which call handlers themselves. A handler that has
 // kept its loop for a millisecond or two, or is about to wait for its peer, loses it: another goroutine goes on with the loop, and the
-// handler finishes on its own. What is known to be slow is given to goroutines at once, until it is quick again. So blocking
-// is safe everywhere, and only who blocks pays for it. An idle session is neither a goroutine nor a buffer.
+// handler finishes on its own; for half a second one that sleeps loses it as soon as another session has something to do. What is slow is
+// given to goroutines, until it is quick again. So blocking is safe, and others wait for a moment. An idle session has no goroutine or buffer.
 //
 // With Options.TLS that holds for sessions over TLS as well: a goroutine makes the handshake, and then crypto/tls works in memory,
 // which a test at the first of them has to show. Where it fails, which the log says, they have goroutines, as they have over the

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Thread is that of a goroutine, which is one among others or the only one of its thread. Its methods but Asleep are the goroutine's. The zero
-// value is shared; in the end it has to be shared again.
+// Thread is that of a goroutine, which is one among others or the only one of its thread. Its methods but Shared and Asleep are the goroutine's.
+// The zero value is shared; in the end it has to be shared again.
 type Thread struct {
 	Offers
 	number atomic.Int32 // 0 while it is shared
