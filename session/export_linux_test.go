@@ -110,7 +110,7 @@ func ZeroCopied(s *Session) (calls uint32, off bool) {
 		return 0, false
 	}
 	z := s.zeroCopy()
-	return z.next, z.off
+	return z.Calls(), z.Off
 }
 
 // ZeroCopying returns of how many sessions it is remembered that they have sent without copying.

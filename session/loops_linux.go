@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/crew"
 	"github.com/sluice-push/sluice/internal/hangup"
 	"github.com/sluice-push/sluice/internal/late"
@@ -32,8 +33,8 @@ type loops struct {
 	peers   hangup.Watch // of sessions with goroutines
 
 	zeroMu   sync.Mutex
-	zero     map[*Session]*zeroCopy // guarded by zeroMu: of sessions that have sent without copying
-	zeroKeep bool                   // set by tests: it is not given up for connections whose kernel copies
+	zero     map[*Session]*buffer.Reports // guarded by zeroMu: of sessions that have sent without copying
+	zeroKeep bool                         // set by tests: it is not given up for connections whose kernel copies
 
 	addresses socket.Addresses
 }

@@ -1,27 +1,16 @@
 package session
 
 import (
-	"slices"
-
 	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/epoll"
 )
 
-// Sending without copying, on bare sockets (MSG_ZEROCOPY). The kernel numbers the calls of each socket and reports in its error queue, which
-// makes the socket ready with epoll.Err, which of them it is done with. Until then the memory must stay as it is, and so the frame counts
-// as not written: WriteLarge waits, and so does a gentle end, as long as the peer goes on to acknowledge bytes. When a session is closed
-// meanwhile, its connection is reset first, by which the kernel forgets what it refers to.
+// Sending without copying, on bare sockets (buffer.Reports). What the kernel is done with it reports in the error queue of a socket, which is
+// ready with epoll.Err then. Until that has come the memory must stay as it is, and so the frame counts as not written: WriteLarge waits, and so
+// does a gentle end, as long as the peer goes on to acknowledge bytes. When a session is closed meanwhile, its connection is reset first, by
+// which the kernel forgets what it refers to.
 //
 // A session with a goroutine does not do this: to the runtime's poller a report looks like a broken descriptor.
-
-// zeroCopy is what the server knows of a session that has sent so. Guarded by the session's mutex.
-type zeroCopy struct {
-	off     bool            // it is not worth it, or not possible
-	next    uint32          // the number of the next call
-	waiting []*buffer.Large // in the order of their calls
-	acked   uint64          // how many bytes the peer had acknowledged when that was looked at last,
-	moved   int64           // and when it had become more, or the memory of another frame was waited for
-}
 
 // listenLocked has l sent without being copied, if it should be and can.
 func (s *Session) listenLocked(l *buffer.Large) {
@@ -34,30 +23,28 @@ func (s *Session) listenLocked(l *buffer.Large) {
 	z := s.zeroCopy()
 	switch {
 	case l.Registered:
-		l.Zero = !z.off
+		l.Zero = !z.Off
 		return
 	case !s.seat.zero:
 		s.seat.zero = true
-		z.off = buffer.EnableZeroCopy(int(s.fd)) != nil
+		z.Off = buffer.EnableZeroCopy(int(s.fd)) != nil
 	}
-	if z.off {
-		return
+	if !z.Off {
+		z.Expect(l)
 	}
-	l.Zero, l.Registered, l.First = true, true, z.next
-	z.waiting = append(z.waiting, l)
 }
 
-// zeroCopy returns what is known of s.
-func (s *Session) zeroCopy() *zeroCopy {
+// zeroCopy returns what the server knows of s, which the session's mutex guards.
+func (s *Session) zeroCopy() *buffer.Reports {
 	ls := &s.srv.loops
 	ls.zeroMu.Lock()
 	defer ls.zeroMu.Unlock()
 	z := ls.zero[s]
 	if z == nil {
 		if ls.zero == nil {
-			ls.zero = make(map[*Session]*zeroCopy)
+			ls.zero = make(map[*Session]*buffer.Reports)
 		}
-		z = new(zeroCopy)
+		z = new(buffer.Reports)
 		ls.zero[s] = z
 	}
 	return z
@@ -76,16 +63,12 @@ func (s *Session) forgetZeroCopy() {
 
 // reportedLocked is called when all of l has been sent. It reports whether the kernel is done with it.
 func (s *Session) reportedLocked(l *buffer.Large) bool {
-	z := s.zeroCopy()
-	z.next = l.First + l.Sent
-	if l.Acked != l.Sent {
-		z.moved, z.acked = s.srv.clock(), buffer.Acknowledged(uintptr(s.fd))
-		s.watchForLocked() // also while there is nothing else to wait for
-		s.armLocked()
-		return false
+	if s.zeroCopy().Sent(l, uintptr(s.fd), s.srv.clock()) {
+		return true
 	}
-	z.remove(l)
-	return true
+	s.watchForLocked() // also while there is nothing else to wait for
+	s.armLocked()
+	return false
 }
 
 // reportsDueLocked returns when to look whether the peer still takes something, if nothing but that is awaited; 0 is never. Who has the
@@ -94,7 +77,7 @@ func (s *Session) reportsDueLocked() int64 {
 	if s.o.WriteTimeout == 0 || s.pen == penDraining || !s.unreportedLocked() {
 		return 0
 	}
-	return s.zeroCopy().moved + int64(s.o.WriteTimeout)
+	return s.zeroCopy().Moved() + int64(s.o.WriteTimeout)
 }
 
 // reportsLateLocked reports whether the peer has taken nothing of what the kernel has still to report for Options.WriteTimeout.
@@ -103,42 +86,21 @@ func (s *Session) reportsLateLocked() bool {
 	if due := s.reportsDueLocked(); due == 0 || now < due || s.fd < 0 || s.phase.Load() == phaseClosed {
 		return false
 	}
-	z := s.zeroCopy()
-	if n := buffer.Acknowledged(uintptr(s.fd)); n != z.acked {
-		z.acked, z.moved = n, now
-		return false
-	}
-	return true
-}
-
-func (z *zeroCopy) remove(l *buffer.Large) {
-	z.waiting = slices.DeleteFunc(z.waiting, func(other *buffer.Large) bool { return other == l })
+	return !s.zeroCopy().Moves(uintptr(s.fd), now)
 }
 
 // unreportedLocked reports whether the kernel still refers to memory of somebody's.
 func (s *Session) unreportedLocked() bool {
-	return s.seat.zero && len(s.zeroCopy().waiting) > 0
+	return s.seat.zero && s.zeroCopy().Any()
 }
 
 // reportsLocked reads what the kernel has reported, and returns what the socket is ready for besides.
 func (s *Session) reportsLocked(what uint32) uint32 {
 	z := s.zeroCopy()
-	some := false
-	for r, ok := buffer.NextReport(int(s.fd)); ok; r, ok = buffer.NextReport(int(s.fd)) {
-		some = true
-		z.off = z.off || r.Copied && !s.srv.loops.zeroKeep
-		r.Count(z.waiting)
-	}
-	if !some {
+	if !z.Read(int(s.fd), s.srv.loops.zeroKeep) {
 		return what
 	}
-	for _, l := range slices.Clone(z.waiting) {
-		if !l.Lent && l.Left() == 0 && l.Acked == l.Sent {
-			z.remove(l)
-			l.Finish(nil)
-		}
-	}
-	if len(z.waiting) > 0 {
+	if z.Any() {
 		s.seat.mask = stale // the next one is to be heard too
 	} else if s.phase.Load() == phaseEnding && s.pen == penFree && s.q == nil {
 		s.writtenOutLocked()
@@ -152,11 +114,5 @@ func (s *Session) disconnectLocked() {
 		return
 	}
 	buffer.Disconnect(uintptr(s.fd))
-	z, err := s.zeroCopy(), s.errLocked()
-	for _, l := range z.waiting {
-		if !l.Lent {
-			l.Finish(err)
-		}
-	}
-	z.waiting = nil
+	s.zeroCopy().Drop(s.errLocked())
 }

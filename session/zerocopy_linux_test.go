@@ -18,7 +18,7 @@ import (
 // as it does on the loopback interface, it is given up for this connection.
 func TestZeroCopyIsGivenUp(t *testing.T) {
 	for _, from := range []int{0, 100_000} {
-		overSome(t, func(tr transport) bool { return tr.name == "tcp" }, func(t *testing.T, tr transport) {
+		overSome(t, bareTCP, func(t *testing.T, tr transport) {
 			f := newFixture(t, tr, line, session.Handler{}, &session.Options{ZeroCopy: from})
 			frame := bytes.Repeat([]byte("x"), 100_000)
 			send := func(n int) {
@@ -54,7 +54,7 @@ func TestZeroCopyIsGivenUp(t *testing.T) {
 // A report is heard also when it comes while nothing else is awaited of the connection: the handler that waits for it keeps the session
 // from being read.
 func TestReportsWhileTheHandlerWaits(t *testing.T) {
-	overSome(t, func(tr transport) bool { return tr.name == "tcp" }, func(t *testing.T, tr transport) {
+	overSome(t, bareTCP, func(t *testing.T, tr transport) {
 		const first, second = 8 << 20, 100 << 10
 		fail := make(chan error, 1)
 		h := session.Handler{Message: func(s *session.Session, _ []byte) {
@@ -74,7 +74,7 @@ func TestReportsWhileTheHandlerWaits(t *testing.T) {
 
 // Or after the peer has ended its side.
 func TestReportsWhenNothingIsRead(t *testing.T) {
-	overSome(t, func(tr transport) bool { return tr.name == "tcp" }, func(t *testing.T, tr transport) {
+	overSome(t, bareTCP, func(t *testing.T, tr transport) {
 		const first, second = 8 << 20, 100 << 10
 		fail := make(chan error, 1)
 		f := newFixture(t, tr, line, session.Handler{}, &session.Options{ZeroCopy: 1000, SendBuffer: 1 << 20})
@@ -96,7 +96,7 @@ func TestReportsWhenNothingIsRead(t *testing.T) {
 
 // A peer that reads nothing does not keep anybody waiting for longer than WriteTimeout, also when the kernel has taken all.
 func TestZeroCopyToAPeerThatDoesNotRead(t *testing.T) {
-	overSome(t, func(tr transport) bool { return tr.name == "tcp" }, func(t *testing.T, tr transport) {
+	overSome(t, bareTCP, func(t *testing.T, tr transport) {
 		f := newFixture(t, tr, line, session.Handler{},
 			&session.Options{ZeroCopy: 1000, SendBuffer: 4 << 20, WriteTimeout: 50 * time.Millisecond})
 		if err := f.client.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
@@ -122,7 +122,7 @@ func TestZeroCopyToAPeerThatDoesNotRead(t *testing.T) {
 // Several frames may be on their way at a time, each in several calls. The kernel's numbers are counted for the right ones: everybody who
 // waits is told, a gentle end waits for the last, and the connection's numbers go on from frame to frame.
 func TestManyZeroCopiesInFlight(t *testing.T) {
-	overSome(t, func(tr transport) bool { return tr.name == "tcp" }, func(t *testing.T, tr transport) {
+	overSome(t, bareTCP, func(t *testing.T, tr transport) {
 		const senders, each = 8, 20
 		opened := make(chan *session.Session, 1)
 		h := session.Handler{Open: func(s *session.Session) error { opened <- s; return nil }}
@@ -176,3 +176,6 @@ func TestManyZeroCopiesInFlight(t *testing.T) {
 		}
 	})
 }
+
+// bareTCP are the transports that send without copying.
+func bareTCP(tr transport) bool { return tr.name == "tcp" }

@@ -91,13 +91,8 @@ func sendFlags(fd uintptr, p []byte, flags uintptr) (int, syscall.Errno) {
 
 // Sending without copying: Linux, Documentation/networking/msg_zerocopy.rst. Package syscall does not have the constants.
 const (
-	soZeroCopy       = 60 // SO_ZEROCOPY
-	msgZeroCopy      = 0x4000000
-	originZeroCopy   = 5 // SO_EE_ORIGIN_ZEROCOPY
-	codeCopied       = 1 // SO_EE_CODE_ZEROCOPY_COPIED
-	recvErrV4        = 11
-	recvErrV6        = 25
-	extendedErrBytes = 16 // struct sock_extended_err
+	soZeroCopy  = 60 // SO_ZEROCOPY
+	msgZeroCopy = 0x4000000
 )
 
 // EnableZeroCopy asks for it. An error means that the socket cannot.
@@ -127,65 +122,4 @@ func Acknowledged(fd uintptr) uint64 {
 		return 0
 	}
 	return binary.NativeEndian.Uint64(info[at:])
-}
-
-// Report is what the kernel reports of sends without copying: those with the numbers from First to Last are done with.
-type Report struct {
-	First, Last uint32
-	Copied      bool // it has copied them after all
-}
-
-// Count counts what was reported for those whose calls they are, of several in the order of their calls. Numbers begin again after the
-// largest.
-func (r Report) Count(waiting []*Large) {
-	for number := r.First; ; number++ {
-		for i := len(waiting) - 1; i >= 0; i-- {
-			if l := waiting[i]; int32(number-l.First) >= 0 {
-				l.Acked++
-				break
-			}
-		}
-		if number == r.Last {
-			return
-		}
-	}
-}
-
-// NextReport reads one report from the error queue of a socket. Without any, ok is false.
-func NextReport(fd int) (r Report, ok bool) {
-	var control [128]byte
-	for {
-		_, n, _, _, err := syscall.Recvmsg(fd, nil, control[:], syscall.MSG_ERRQUEUE|syscall.MSG_DONTWAIT)
-		switch {
-		case err == syscall.EINTR: //nolint:errorlint // an errno
-			continue
-		case err != nil:
-			return Report{}, false
-		}
-		if r, ok := parseReport(control[:n]); ok {
-			return r, true
-		}
-	}
-}
-
-// parseReport finds a report among control messages.
-func parseReport(control []byte) (r Report, ok bool) {
-	messages, err := syscall.ParseSocketControlMessage(control)
-	if err != nil {
-		return Report{}, false
-	}
-	for _, m := range messages {
-		v4 := m.Header.Level == syscall.SOL_IP && m.Header.Type == recvErrV4
-		v6 := m.Header.Level == syscall.SOL_IPV6 && m.Header.Type == recvErrV6
-		if !v4 && !v6 || len(m.Data) < extendedErrBytes {
-			continue
-		}
-		// errno of 4 bytes, origin, type, code, padding, info and data of 4 bytes each, in the order of the machine.
-		e := m.Data
-		if e[4] != originZeroCopy || binary.NativeEndian.Uint32(e[0:]) != 0 {
-			continue
-		}
-		return Report{First: binary.NativeEndian.Uint32(e[8:]), Last: binary.NativeEndian.Uint32(e[12:]), Copied: e[6]&codeCopied != 0}, true
-	}
-	return Report{}, false
 }
