@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/epoll"
+	"github.com/sluice-push/sluice/internal/lookout"
 	"github.com/sluice-push/sluice/internal/slowness"
 	"github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/timingwheel"
@@ -31,12 +32,14 @@ type seat struct {
 	owed    bool         // Tick is to be called in the next turn
 	deaf    bool         // nothing will be read any more
 	zero    bool         // it has sent without copying
-	more    bool         // owned by who has the turn: there may be more to read than was read
+	more    bool         // owned by who has the turn, as is dry: there may be more to read than was read
+	dry     bool         // there was nothing to read
 	posted  bool         // guarded by the loop's mutex
 	pace    slowness.One // whether turns are given to goroutines
 	stalled int64        // since when the peer has taken nothing, while the pen is penDraining
 	tls     *bareTLS     // the carrier, if the session speaks TLS; set when made
 	copied  net.Conn
+	out     *lookout.Lookout // where it stays; written by who has the turn
 
 	// Set when made.
 	handle uint64         // in the loop
@@ -145,7 +148,7 @@ func (b *bare) yieldLocked() bool {
 	if stamp%2 == 0 || d.cur.Load() != s {
 		return false
 	}
-	next := s.seat.loop.takeOverLocked(s, d, stamp, 0, nil)
+	next := s.seat.loop.takeOverLocked(s, d, stamp)
 	if next != nil {
 		go next.run()
 		s.drawLocked()
@@ -248,6 +251,9 @@ func (s *Session) serve(what uint32) (t turn, isInline bool) {
 		s.seat.away = false
 	}
 	if s.seat.away {
+		if s.seat.out != nil && (s.seat.owed || s.phase.Load() == phaseClosed) {
+			s.seat.out.Recall()
+		}
 		s.watchForLocked()
 		s.mu.Unlock()
 		return t, false
@@ -375,7 +381,7 @@ func (s *Session) readOnce() (goOn bool) {
 	n, errno := buffer.Receive(uintptr(s.fd), space)
 	switch {
 	case errno == syscall.EAGAIN:
-		goOn = true
+		s.seat.dry, goOn = true, true
 	case errno != 0:
 		s.ended(os.NewSyscallError("read", errno))
 	case n == 0:
@@ -386,11 +392,19 @@ func (s *Session) readOnce() (goOn bool) {
 		}
 		s.in.Arrived(n)
 		if s.o.IdleTimeout > 0 {
-			s.lastRead.Store(s.seat.loop.now.Load())
+			s.lastRead.Store(s.heardAt())
 		}
 		goOn = s.receive(n)
 	}
 	return goOn
+}
+
+// heardAt returns what time it is for who has just read: the loop's clock may stand still while the session stays outside.
+func (s *Session) heardAt() int64 {
+	if s.seat.out != nil {
+		return s.srv.clock()
+	}
+	return s.seat.loop.now.Load()
 }
 
 // turnedLocked is the end of a turn: the session is watched again, or over. It releases mu.

@@ -78,8 +78,9 @@
 //
 // On Linux, sessions over plain TCP and Unix sockets are run by a few event loops, which call handlers themselves. A handler that has
 // kept its loop for a millisecond or two, or is about to wait for its peer, loses it: another goroutine goes on with the loop, and the
-// handler finishes on its own; for half a second one that sleeps loses it as soon as another session has something to do. What is slow is
-// given to goroutines, until it is quick again. So blocking is safe, and others wait for a moment. An idle session has no goroutine or buffer.
+// handler finishes on its own. A session whose handler blocks often, and all that are not idle when three have blocked within a second,
+// wait for their peers on goroutines instead, where they hold up nobody, until handlers are quick again. So blocking is safe. An idle session
+// has no goroutine or buffer.
 //
 // With Options.TLS that holds for sessions over TLS as well: a goroutine makes the handshake, and then crypto/tls works in memory,
 // which a test at the first of them has to show. Where it fails, which the log says, they have goroutines, as they have over the

@@ -21,41 +21,22 @@ func Away(s *Session) bool {
 // AllSlow reports whether those of all sessions are.
 func AllSlow(srv *Server) bool { return srv.loops.slow.Slow(srv.clock()) }
 
-// HoldWatch keeps the watch of srv from looking, once it has ended by itself, and reports whether it has.
-func HoldWatch(srv *Server) bool { return srv.watch.Hold() }
+// SlowDown makes all sessions of srv slow, for an hour.
+func SlowDown(srv *Server) {
+	for !AllSlow(srv) {
+		srv.loops.slow.TookOver(srv.clock() + int64(time.Hour))
+	}
+}
+
+// Outside reports whether s waits for its peer on a goroutine.
+func Outside(s *Session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seat.out != nil
+}
 
 // WatchRuns reports whether the watch of srv looks again and again.
 func WatchRuns(srv *Server) bool { return srv.watch.Running() }
-
-// Look is what the watch does.
-func Look(srv *Server) { srv.watch.look() }
-
-// Alert reports whether handlers have blocked lately.
-func Alert(srv *Server) bool { return srv.loops.slow.Lately(srv.clock()) }
-
-// Guarded reports whether a sentry stands at the loop of s.
-func Guarded(s *Session) bool { return s.seat.loop.manned.Load() }
-
-// Posted reports whether the sentry is still to be told of something.
-func Posted(s *Session) bool { return s.seat.loop.guard.Posted() }
-
-// Post has the loop of s give it a turn.
-func Post(s *Session) { s.seat.loop.post(s) }
-
-// Neighbours reports whether two sessions have the same loop.
-func Neighbours(a, b *Session) bool { return a.seat.loop == b.seat.loop }
-
-// Asleep reports whether the thread of the driver of a session's loop sleeps while a session has its turn.
-func Asleep(s *Session) bool {
-	d := s.seat.loop.driver.Load()
-	return d.stamp.Load()%2 == 1 && d.thread.Asleep(true)
-}
-
-// Parks reports whether the driver of a session's loop waits in the runtime's poller.
-func Parks(s *Session) bool { return s.seat.loop.rests() && s.seat.loop.driver.Load().thread.Shared() }
-
-// Alarm makes the watch of srv take loops over at first sight, and sentries stand at them, for an hour.
-func Alarm(srv *Server) { srv.loops.slow.Expect(srv.clock() + int64(time.Hour)) }
 
 // Spins reports whether the loops of a server that has nothing to do are at work again and again.
 func Spins(srv *Server) bool {

@@ -12,3 +12,6 @@ func SetTLS(srv *Server, c *tls.Config) { srv.o.TLS = c }
 
 // KeepZeroCopy does nothing here: everything is copied.
 func KeepZeroCopy(*Server) {}
+
+// SlowDown does nothing here: no handler has a loop to hold up.
+func SlowDown(*Server) {}

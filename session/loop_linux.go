@@ -23,16 +23,13 @@ import (
 //
 //	gather ──► work: ready, posted, due ──► for each: stamp odd, serve, stamp even ──► gather ...
 //	                                              │
-//	                              a watch sees one odd stamp twice, a millisecond apart, or a sentry
-//	                              sees it once, or the handler is about to wait: another driver takes
-//	                              the rest of the work and the loop over, and this goroutine ends after
-//	                              its session's turn
+//	                              a watch sees one odd stamp twice, a millisecond apart, or the
+//	                              handler is about to wait: another driver takes the rest of the
+//	                              work and the loop over, and this goroutine ends after its turn
 //
 // So a handler may block: it holds the loop up until a watchdog calls the watch, because the driver does not get on, and for two looks of that:
-// one and a half to two and a half milliseconds. Within half a second after another it does not, for a sentry stands at the interest list: as
-// soon as there is something for another session it looks, then four times a millisecond until the driver rests, and takes over what sleeps. A
-// session that was taken over, and not in one of many turns, gets its next turns on goroutines (away), until a number of them in a row were
-// quick; where many were taken over lately all sessions do.
+// one and a half to two and a half milliseconds. A session that was taken over, and not in one of many turns, gets its next turns on a goroutine
+// (away), where it stays until a number of them in a row were quick; where several were taken over lately all sessions do. See stay_linux.go.
 //
 // Interest in bytes is edge triggered, which saves the kernel a second look at each connection that was ready; the rest is level
 // triggered. One read a turn is enough because the kernel looks at a connection when it reports it, and reports it again when
@@ -70,14 +67,11 @@ type loop struct {
 	driver  atomic.Pointer[driver]
 	blocked atomic.Int32   // drivers that have lost the loop and not ended
 	visited atomic.Bool    // a goroutine has brought a session since the driver last napped
-	ended   sync.WaitGroup // drivers, the watchdog, and the sentry
+	ended   sync.WaitGroup // drivers, and the watchdog
 
-	dog    *pulse.Watchdog // of the driver
-	guard  *epoll.Guard    // posted by the driver; nil for want of a descriptor
-	manned atomic.Bool     // a sentry stands at it, from when handlers have blocked
+	dog *pulse.Watchdog // of the driver
 
 	sight slowness.Sight // of the stamp; owned by the watch
-	taken slowness.Turns // what was taken over
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -100,12 +94,11 @@ func newLoop(srv *Server) (*loop, error) {
 		_ = list.Close()
 		return nil, err
 	}
-	_ = list.Prepare()               // while it is empty; for want of a descriptor it is tried again
-	guard, _ := epoll.NewGuard(list) // and does without
-	l := &loop{srv: srv, list: list, guard: guard, dog: dog, doors: make(map[uint64]*door.Door), wheel: timingwheel.NewWheel[*Session](wheelTick, wheelSlots)}
+	_ = list.Prepare() // while it is empty; for want of a descriptor it is tried again
+	l := &loop{srv: srv, list: list, dog: dog, doors: make(map[uint64]*door.Door), wheel: timingwheel.NewWheel[*Session](wheelTick, wheelSlots)}
 	l.now.Store(srv.clock())
 	l.ended.Go(func() { dog.Run(l.rests, srv.watch.Ensure) })
-	go l.succeed(new(driver), nil).run()
+	go l.succeed(new(driver)).run()
 	return l, nil
 }
 
@@ -135,8 +128,6 @@ func (l *loop) post(s *Session) {
 	l.posted = append(l.posted, s)
 	if l.asleep {
 		l.wakeLocked()
-	} else if len(l.posted) == 1 && !l.stopping && l.manned.Load() && l.alert(l.now.Load()) {
-		l.list.Wake() // for the sentry, if the driver is busy
 	}
 }
 
@@ -175,11 +166,9 @@ func (l *loop) newDriver() *driver {
 	return d
 }
 
-// succeed gives the loop to a driver, the spare one if there is one, with the work that d has left. It is to be run.
-func (l *loop) succeed(d, spare *driver) (next *driver) {
-	if next = spare; next == nil {
-		next = l.newDriver()
-	}
+// succeed gives the loop to a new driver, with the work that d has left. It is to be run.
+func (l *loop) succeed(d *driver) (next *driver) {
+	next = l.newDriver()
 	next.work, next.thread.Offers = append(next.work, d.work[d.next:]...), d.thread.Offers
 	next.stamp.Store((d.stamp.Load()&^takenOver + 1) &^ 1)
 	l.driver.Store(next)
@@ -195,8 +184,6 @@ type driver struct {
 	cur   atomic.Pointer[Session] // the session that is served; valid while the stamp is odd
 
 	thread thread.Thread
-	lost   slowness.Turn // the one with which it lost its loop
-	pace   slowness.One  // its session's before that; guarded by the session's mutex
 
 	// Owned by the driver; by who took over when the stamp says so.
 	events *epoll.Buffer
@@ -217,13 +204,12 @@ func (d *driver) run() {
 	d.thread.Share(false)
 	defer d.thread.Share(true)
 	l.dog.Alive(l.srv.clock())
-	d.alarm(l.srv.clock())
 	for {
 		if !d.finishWork() {
 			return
 		}
 		if !d.gather() {
-			_ = errors.Join(l.list.Close(), l.dog.Close(), l.guard.Close())
+			_ = errors.Join(l.list.Close(), l.dog.Close())
 			return
 		}
 		d.admit()
@@ -236,18 +222,12 @@ func (d *driver) abandon() {
 	if stamp%2 == 0 {
 		return
 	}
-	s := d.cur.Load()
-	s.mu.Lock()
-	if d.lost.Ended(&d.loop.srv.loops.slow, d.loop.srv.clock()) {
-		s.seat.pace.Forgive(d.pace)
-	}
-	s.mu.Unlock()
 	if stamp&takenOver == 0 && d.stamp.CompareAndSwap(stamp, stamp|takenOver) {
-		go d.loop.succeed(d, nil).run()
+		go d.loop.succeed(d).run()
 	} else {
 		d.loop.blocked.Add(-1)
 	}
-	s.comeBack()
+	d.cur.Load().comeBack()
 }
 
 // finishWork does the work that was gathered, and reports whether the loop is still this driver's.
@@ -275,10 +255,6 @@ func (d *driver) finishWork() bool {
 			}
 			return false // abandon is the rest
 		}
-	}
-	if l := d.loop; len(d.work) > 0 && !l.manned.Load() && l.guard != nil && l.alert(l.now.Load()) {
-		l.manned.Store(true)
-		l.ended.Go(l.stand)
 	}
 	d.cur.Store(nil)
 	clear(d.work)
@@ -320,21 +296,8 @@ func (d *driver) gather() bool {
 		l.posted[i] = nil
 	}
 	l.posted = l.posted[:0]
-	if l.blocked.Load() > 0 {
-		l.taken.Count(&l.srv.loops.slow, now)
-	}
 	l.wheel.Advance(now, func(n *timingwheel.Node[*Session]) { d.work = append(d.work, job{n.Value, jobLate}) })
-	d.alarm(now)
 	return !l.stopping
-}
-
-// alarm has the sentry look when there is more to do while this driver is at work, which may be now.
-func (d *driver) alarm(now int64) {
-	if l := d.loop; l.manned.Load() && l.alert(now) {
-		if l.guard.Post(); len(d.work)-d.next > 1 {
-			l.list.Wake()
-		}
-	}
 }
 
 // nap waits in the kernel until there is something to do. It reports whether the loop has ended.
@@ -357,11 +320,9 @@ func (d *driver) nap() (over bool) {
 	}
 	l.asleep = true
 	l.mu.Unlock()
-	now := l.srv.clock()
-	slow, alert := l.srv.loops.slow.Slow(now), l.alert(now)
-	l.guard.Leave()
 	// Where handlers sleep the runtime's timers are waited for, and it looks at them when its poller returns.
-	parks := l.visited.Swap(false) || slow || alert && l.blocked.Load() > 0
+	slow := l.srv.loops.slow.Slow(l.srv.clock())
+	parks := l.visited.Swap(false) || slow || l.blocked.Load() > 0
 	if d.thread.Share(parks); !parks || l.list.Park(d.events, wait) != nil { // for want of a descriptor
 		_ = l.list.Wait(d.events, wait) // an error, for which there is no reason, is an empty wait
 	} else {
@@ -370,9 +331,6 @@ func (d *driver) nap() (over bool) {
 	d.thread.Share(slow)
 	return false
 }
-
-// alert reports whether handlers have blocked lately.
-func (l *loop) alert(now int64) bool { return l.srv.loops.slow.Lately(now) }
 
 // rests reports whether the driver has nothing to do, or will have nothing any more.
 func (l *loop) rests() bool {

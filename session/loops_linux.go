@@ -186,21 +186,19 @@ func (s *Session) turnAway(t turn) {
 		s.mu.Unlock()
 		began = s.srv.clock()
 	}
-	s.cork()
-	s.take(t)
-	s.in.Rest()
-	s.uncork(false)
-	done = true
-	now := s.srv.clock()
+	s.takeAway(t)
 	s.mu.Lock()
 	if s.leaves() && !s.seat.deaf && s.phase.Load() != phaseClosed {
-		s.errand.inside = false
+		s.errand.inside, done = false, true
 		s.mu.Unlock()
 		s.srv.loops.crew.Give(away{s, turn{rest: true, open: t.open}})
 		return
 	}
-	s.seat.pace.Judge(&s.srv.loops.slow, s.pull != nil, began, now)
 	s.mu.Unlock()
+	if s.judge(began) {
+		s.stay()
+	}
+	done = true
 	s.comeBack()
 }
 

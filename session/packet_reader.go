@@ -224,7 +224,6 @@ func (r *packetReader) giveLocked(p *packetPeer, m mail) bool {
 	k.cur.Store(p)
 	k.turn.Add(1)
 	s.mu.Unlock()
-	began := k.now.Load()
 	more := p.run(m)
 	s.mu.Lock()
 	mine := p.reader == r
@@ -243,7 +242,6 @@ func (r *packetReader) giveLocked(p *packetPeer, m mail) bool {
 	for more {
 		more = p.run(mail{})
 	}
-	k.slow.Stay(began, k.srv.clock())
 	return false
 }
 

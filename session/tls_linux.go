@@ -112,6 +112,7 @@ func (b *bareTLS) readOnce() (goOn bool) {
 	n, errno := buffer.Receive(uintptr(s.fd), wire.B)
 	switch {
 	case errno == syscall.EAGAIN: // in the first turn there may be bytes that came with the handshake
+		s.seat.dry = true
 	case errno != 0:
 		wire.Release()
 		s.ended(os.NewSyscallError("read", errno))
@@ -121,7 +122,7 @@ func (b *bareTLS) readOnce() (goOn bool) {
 	default:
 		b.mem.Feed(wire.B[:n])
 		if s.o.IdleTimeout > 0 {
-			s.lastRead.Store(s.seat.loop.now.Load())
+			s.lastRead.Store(s.heardAt())
 		}
 	}
 	return b.handle(wire)

@@ -115,11 +115,7 @@ func (b *Buffer) At(i int) Event {
 
 // Poll fills b with what is ready now.
 func (l *List) Poll(b *Buffer) error {
-	return b.poll(l.fd)
-}
-
-func (b *Buffer) poll(list int) error {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(list), uintptr(unsafe.Pointer(unsafe.SliceData(b.raw))),
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(l.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b.raw))),
 		uintptr(len(b.raw)), 0, 0, 0)
 	return b.filled(int(n), errno)
 }

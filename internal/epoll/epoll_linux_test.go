@@ -173,64 +173,6 @@ func TestPollerIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A guard tells of what comes while it is posted, or was there already, once each time, and of nothing else.
-func TestGuard(t *testing.T) {
-	l, b := list(t), epoll.NewBuffer(8)
-	fd, peer := pair(t)
-	if err := l.Add(fd, epoll.In|epoll.Edge, data); err != nil {
-		t.Fatal(err)
-	}
-	g, err := epoll.NewGuard(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	told, ended := make(chan bool), make(chan error)
-	go func() {
-		for {
-			if err := g.Wait(); err != nil {
-				ended <- err
-				return
-			}
-			told <- true
-		}
-	}()
-	take := func() {
-		t.Helper()
-		if err := l.Poll(b); err != nil || b.Len() != 1 {
-			t.Fatalf("%d events, %v", b.Len(), err)
-		}
-	}
-	for range 50 {
-		write(t, peer, "x") // of this nobody is told
-		take()
-		g.Post()
-		g.Post()
-		write(t, peer, "x")
-		<-told
-		write(t, peer, "x") // nor of this
-		g.Leave()
-		g.Post() // but now, because it has not been taken
-		<-told
-		take()
-		g.Post()
-		g.Leave()
-		g.Leave()
-		write(t, peer, "x")
-		take()
-	}
-	if err := g.Close(); err != nil {
-		t.Error(err)
-	}
-	select {
-	case <-told:
-		t.Error("told of something while it was not posted")
-	case err := <-ended:
-		if err == nil {
-			t.Error("no error at the end")
-		}
-	}
-}
-
 // What the kernel refuses is an error that says which call it was.
 func TestRefused(t *testing.T) {
 	l := list(t)

@@ -87,17 +87,3 @@ func TestWatchdogLetsRest(t *testing.T) {
 	k.dog.Alive(1) // long before its patience ends: the timer has run out, so it is set all the same
 	<-k.barks
 }
-
-// A doze is not too short, unless a signal comes, as the runtime sends them.
-func TestDoze(t *testing.T) {
-	const short = 100 * time.Microsecond
-	longest := time.Duration(0)
-	for range 5 {
-		began := time.Now()
-		pulse.Doze(short)
-		longest = max(longest, time.Since(began))
-	}
-	if longest < short {
-		t.Errorf("of five the longest took %v", longest)
-	}
-}

@@ -9,55 +9,45 @@ import (
 
 const ms = int64(time.Millisecond)
 
-// Eight take-overs within a tenth of a second make all sessions slow, for a second after the last turn that took long.
+// Three take-overs within a second make all sessions slow, until there were not as many for two seconds. Turns on goroutines that take long
+// count as well, but not those of sessions that are slow by themselves.
 func TestAll(t *testing.T) {
 	var all slowness.All
+	slow := func(why string, at int64, want bool) {
+		t.Helper()
+		if all.Slow(at*ms) != want {
+			t.Errorf("%s, at %d: slow %v", why, at, !want)
+		}
+	}
 	for i := range int64(20) {
-		all.TookOver(ms + i*20*ms) // five in a tenth of a second
+		all.TookOver(ms + i*501*ms)
 	}
-	if all.Slow(400 * ms) {
-		t.Fatal("slow after some take-overs now and then")
+	slow("some take-overs now and then", 10000, false)
+	for i := range int64(3) {
+		all.TookOver(20000*ms + i*500*ms)
 	}
-	for i := range int64(8) {
-		all.TookOver(1000*ms + i*10*ms)
+	slow("three", 21000, true)
+	slow("three", 22999, true)
+	slow("three", 23000, false)
+	turn := func(one *slowness.One, began, took int64) { one.Judge(&all, false, began*ms, (began+took)*ms) }
+	for i := range int64(3) {
+		turn(new(slowness.One), 22000+i, 2)
 	}
-	for at, want := range map[int64]bool{1070: true, 2069: true, 2070: false} {
-		if all.Slow(at*ms) != want {
-			t.Errorf("at %d: slow %v", at, !want)
-		}
-	}
+	slow("long turns", 24003, true)
+	slow("long turns", 24004, false)
 	var one slowness.One
-	one.Judge(&all, false, 2000*ms, 2003*ms)
-	for at, want := range map[int64]bool{2070: true, 3002: true, 3003: false} {
-		if all.Slow(at*ms) != want {
-			t.Errorf("after a long turn, at %d: slow %v", at, !want)
-		}
+	for i := range int64(10) {
+		turn(&one, 30000+i, 5)
 	}
-	one.Judge(&all, false, 4000*ms, 4003*ms)
-	if all.Slow(4004 * ms) {
-		t.Error("a long turn made all slow that were not")
+	if !one.Slow() {
+		t.Error("a long turn in one of four does not make it slow")
 	}
-}
-
-// For half a second after a take-over another is to be expected.
-func TestLately(t *testing.T) {
-	var all slowness.All
-	if all.Lately(ms) {
-		t.Error("a take-over is expected from the start")
+	slow("long turns of one that is slow", 30020, false)
+	for range 3 {
+		all.TookOver(50000 * ms)
 	}
-	all.TookOver(1000 * ms)
-	for at, want := range map[int64]bool{1000: true, 1499: true, 1500: false} {
-		if all.Lately(at*ms) != want {
-			t.Errorf("at %d: expected %v", at, !want)
-		}
-	}
-	all.Expect(2000 * ms)
-	all.TookOver(1900 * ms)
-	for at, want := range map[int64]bool{2499: true, 2500: false} {
-		if all.Lately(at*ms) != want {
-			t.Errorf("at %d: expected %v", at, !want)
-		}
-	}
+	all.TookOver(49000 * ms) // the clock was read before
+	slow("the latest", 51999, true)
 }
 
 // What is seen again is seen for as long as somebody looked, and what is new for no time.
@@ -77,66 +67,6 @@ func TestSight(t *testing.T) {
 	} {
 		if got := sight.Look(v.stamp, v.now); got != v.want {
 			t.Errorf("look %d: seen for %d ns, want %d", i, got, v.want)
-		}
-	}
-}
-
-// A turn that was taken over counts once when it takes a millisecond, whether it ends or not.
-func TestTurns(t *testing.T) {
-	const began = 1000 * ms
-	for _, v := range []struct {
-		name   string
-		ended  int64 // 0 if not while it is looked at
-		counts bool
-	}{
-		{"short", began + ms - 1, false},
-		{"long", began + ms, true},
-		{"goes on", 0, true},
-	} {
-		var all slowness.All
-		var turn slowness.Turn
-		turn.Lost(began)
-		var list slowness.Turns
-		list.Add(&turn)
-		if others := list.Count(&all, began+ms-1); !others || all.Lately(began+ms) {
-			t.Errorf("%s: it counts too early", v.name)
-		}
-		if v.ended > 0 {
-			if short := turn.Ended(&all, v.ended); short == v.counts {
-				t.Errorf("%s: it is short: %t", v.name, short)
-			}
-		}
-		others := list.Count(&all, began+ms)
-		if got := all.Lately(began + ms); got != v.counts || others {
-			t.Errorf("%s: it counts %v, and is remembered: %t", v.name, got, others)
-		}
-		if turn.Ended(&all, began+600*ms) || all.Lately(began+600*ms) { // when it has counted before, no more
-			t.Errorf("%s: it counts again", v.name)
-		}
-	}
-	var all slowness.All
-	var turn slowness.Turn
-	turn.Lost(0)
-	if turn.Ended(&all, 2000*ms) || all.Lately(2000*ms) {
-		t.Error("a turn that was taken over without counting counts")
-	}
-}
-
-// A turn that was taken over and was short leaves its session as it was, but for one in five.
-func TestForgive(t *testing.T) {
-	var one slowness.One
-	lose := func(now int64) (was slowness.One) {
-		was = one
-		one.Lost(now)
-		return was
-	}
-	for i := range int64(15) {
-		was := lose((1000 + i) * ms)
-		if !one.Slow() {
-			t.Fatalf("take-over %d in a row does not make it slow", i+1)
-		}
-		if one.Forgive(was); one.Slow() != (i >= 4) {
-			t.Errorf("slow %t after %d short turns", one.Slow(), i+1)
 		}
 	}
 }

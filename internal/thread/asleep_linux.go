@@ -8,12 +8,12 @@ import (
 )
 
 // asleep reports whether a thread of this process waits for something else than a processor: one that the kernel keeps from running does not.
-func asleep(thread int, guess bool) bool {
+func asleep(thread int) bool {
 	var path [64]byte
 	name := append(strconv.AppendInt(append(path[:0], "/proc/self/task/"...), int64(thread), 10), "/stat\x00"...)
 	fd, _, errno := syscall.RawSyscall6(syscall.SYS_OPENAT, 0, uintptr(unsafe.Pointer(&name[0])), syscall.O_RDONLY|syscall.O_CLOEXEC, 0, 0, 0)
 	if errno != 0 {
-		return guess
+		return true
 	}
 	var stat [128]byte
 	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&stat[0])), uintptr(len(stat)))
@@ -22,7 +22,7 @@ func asleep(thread int, guess bool) bool {
 	read := stat[:min(n, uintptr(len(stat)))]
 	end := bytes.LastIndexByte(read, ')')
 	if errno != 0 || end < 0 || end+2 >= len(read) {
-		return guess
+		return true
 	}
 	return read[end+2] != 'R'
 }

@@ -12,7 +12,7 @@ import (
 // A goroutine has a thread to itself while it does not share it, through offers too, and others can tell whether that sleeps.
 func TestThread(t *testing.T) {
 	var own thread.Thread
-	if !own.Shared() || own.Asleep(true) {
+	if !own.Shared() || own.Asleep() {
 		t.Error("it is not shared from the start")
 	}
 	for range 3 {
@@ -22,7 +22,7 @@ func TestThread(t *testing.T) {
 		if now := own.Yield(1, func() int64 { return 2 }); now != 2 {
 			t.Errorf("it is %d", now)
 		}
-		if own.Shared() || own.Asleep(true) || own.Due(3) {
+		if own.Shared() || own.Asleep() || own.Due(3) {
 			t.Error("shared, asleep or to be offered after an offer")
 		}
 		own.Share(true)
@@ -39,21 +39,21 @@ func TestThread(t *testing.T) {
 		awake <- true
 	}()
 	<-awake
-	for !own.Asleep(false) {
+	for !own.Asleep() {
 		runtime.Gosched()
 	}
 	wake <- true
 	<-awake
 }
 
-// A thread that computes is not asleep, one that waits is, and of one that there is not nobody knows.
+// A thread that computes is not asleep, one that waits is, and one that there is not may be for all that is known.
 func TestAsleep(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if thread.Asleep(syscall.Gettid(), true) {
+	if thread.Asleep(syscall.Gettid()) {
 		t.Error("the thread that asks is asleep")
 	}
-	if !thread.Asleep(1<<30, true) || thread.Asleep(1<<30, false) {
+	if !thread.Asleep(1 << 30) {
 		t.Error("of a thread that does not exist something is known")
 	}
 	number, done := make(chan int), make(chan struct{})
@@ -64,7 +64,7 @@ func TestAsleep(t *testing.T) {
 		number <- syscall.Gettid()
 		<-done
 	})
-	for id := <-number; !thread.Asleep(id, false); {
+	for id := <-number; !thread.Asleep(id); {
 		runtime.Gosched()
 	}
 	close(done)

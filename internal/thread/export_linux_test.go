@@ -1,4 +1,4 @@
 package thread
 
 // Asleep reports whether a thread waits for something else than a processor.
-func Asleep(number int, guess bool) bool { return asleep(number, guess) }
+func Asleep(number int) bool { return asleep(number) }

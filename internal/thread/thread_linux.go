@@ -41,9 +41,9 @@ func (t *Thread) Yield(now int64, clock func() int64) int64 {
 	return then
 }
 
-// Asleep reports whether the goroutine has a thread to itself that waits for something else than a processor, or guess where that cannot be found
+// Asleep reports whether the goroutine has a thread to itself that waits for something else than a processor, or may for all that can be found
 // out. A goroutine to which the runtime has none to give, because others compute, sleeps too.
-func (t *Thread) Asleep(guess bool) bool {
+func (t *Thread) Asleep() bool {
 	n := t.number.Load()
-	return n != 0 && asleep(int(n), guess)
+	return n != 0 && asleep(int(n))
 }
