@@ -165,8 +165,10 @@ func (c *Comparison[C]) measure(ctx context.Context, cmd *Command, stdout io.Wri
 	}
 	before := report.ProcessorTimes()
 	for _, one := range chosen {
+		lost := report.DroppedPackets()
 		t, err := c.Measure(ctx, b, one, c.Choose(one, servers, cmd.servers != "all"))
 		if err == nil {
+			t.Note = strings.TrimSpace(t.Note + report.OfDropped(report.DroppedPackets()-lost))
 			err = add(t)
 		}
 		if err != nil {
