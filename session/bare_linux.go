@@ -32,14 +32,15 @@ type seat struct {
 	owed    bool         // Tick is to be called in the next turn
 	deaf    bool         // nothing will be read any more
 	zero    bool         // it has sent without copying
-	more    bool         // owned by who has the turn, as is dry: there may be more to read than was read
-	dry     bool         // there was nothing to read
+	more    bool         // owned by who has the turn: there may be more to read than was read
+	free    bool         // a turn that is away may take its time: it is a goroutine's anyway, or somebody, perhaps who has it, waits for the peer
+	dry     bool         // owned by who has the turn: a read has found nothing; set to false before by who wants to know
 	posted  bool         // guarded by the loop's mutex
 	pace    slowness.One // whether turns are given to goroutines
 	stalled int64        // since when the peer has taken nothing, while the pen is penDraining
 	tls     *bareTLS     // the carrier, if the session speaks TLS; set when made
 	copied  net.Conn
-	out     *lookout.Lookout // where it stays; written by who has the turn
+	out     *lookout.Lookout // not nil while it stays; written under the mutex by who has the turn, who may read it without
 
 	// Set when made.
 	handle uint64         // in the loop
@@ -140,7 +141,7 @@ func (b *bare) changedLocked() {
 // yieldLocked gives the loop up at once if this session's handler holds it: nobody needs to watch for it.
 func (b *bare) yieldLocked() bool {
 	s := b.session()
-	if !s.seat.inline {
+	if s.seat.free = s.seat.away; !s.seat.inline {
 		return false
 	}
 	d := s.seat.loop.driver.Load()
@@ -252,7 +253,7 @@ func (s *Session) serve(what uint32) (t turn, isInline bool) {
 	}
 	if s.seat.away {
 		if s.seat.out != nil && (s.seat.owed || s.phase.Load() == phaseClosed) {
-			s.seat.out.Recall()
+			s.seat.out.Recall() // it comes back for that
 		}
 		s.watchForLocked()
 		s.mu.Unlock()
@@ -392,19 +393,11 @@ func (s *Session) readOnce() (goOn bool) {
 		}
 		s.in.Arrived(n)
 		if s.o.IdleTimeout > 0 {
-			s.lastRead.Store(s.heardAt())
+			s.lastRead.Store(s.srv.clock()) // the loop's may stand still while the turn is away
 		}
 		goOn = s.receive(n)
 	}
 	return goOn
-}
-
-// heardAt returns what time it is for who has just read: the loop's clock may stand still while the session stays outside.
-func (s *Session) heardAt() int64 {
-	if s.seat.out != nil {
-		return s.srv.clock()
-	}
-	return s.seat.loop.now.Load()
 }
 
 // turnedLocked is the end of a turn: the session is watched again, or over. It releases mu.

@@ -8,8 +8,8 @@ import (
 
 // carrier is the seam between a session and the engine that runs it. Routine is a goroutine for each session that is parked while
 // the peer is silent, for any net.Conn (routine.go). Bare is a descriptor in the interest list of an event loop, which costs no
-// goroutine (bare_linux.go); bareTLS is a bare one that speaks TLS (tls_linux.go). The rest of the package does not know which it
-// has; one test suite runs over both.
+// goroutine while nothing happens (bare_linux.go); bareTLS is a bare one that speaks TLS (tls_linux.go). The rest of the package does not
+// know which it has; one test suite runs over both.
 //
 // Whoever runs a session's functions has the turn: its goroutine, or whom the loop gives it. Methods whose names end in Locked are
 // called with the session's mutex held; none of them blocks.

@@ -78,7 +78,7 @@
 //
 // On Linux, sessions over plain TCP and Unix sockets are run by a few event loops, which call handlers themselves. A handler that has
 // kept its loop for a millisecond or two, or is about to wait for its peer, loses it: another goroutine goes on with the loop, and the
-// handler finishes on its own. A session whose handler blocks often, and all that are not idle when three have blocked within a second,
+// handler finishes on its own. A session whose handler blocks often, and all that are not idle when those of three have within a second,
 // wait for their peers on goroutines instead, where they hold up nobody, until handlers are quick again. So blocking is safe. An idle session
 // has no goroutine or buffer.
 //

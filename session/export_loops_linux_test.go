@@ -21,18 +21,30 @@ func Away(s *Session) bool {
 // AllSlow reports whether those of all sessions are.
 func AllSlow(srv *Server) bool { return srv.loops.slow.Slow(srv.clock()) }
 
-// SlowDown makes all sessions of srv slow, for an hour.
-func SlowDown(srv *Server) {
-	for !AllSlow(srv) {
-		srv.loops.slow.TookOver(srv.clock() + int64(time.Hour))
+// TookOver counts some take-overs of quick sessions, so that all are slow for a while.
+func TookOver(srv *Server) {
+	for range srv.loops.slow.Count {
+		srv.loops.slow.TookOver(srv.clock(), 0)
 	}
 }
 
-// Outside reports whether s waits for its peer on a goroutine.
-func Outside(s *Session) bool {
+// SlowDown makes all sessions of srv slow, for an hour.
+func SlowDown(srv *Server) {
+	for !AllSlow(srv) {
+		srv.loops.slow.TookOver(srv.clock()+int64(time.Hour), 0)
+	}
+}
+
+// Stays reports whether s waits for its peer on a goroutine.
+func Stays(s *Session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seat.out != nil
+}
+
+// Waits reports whether the driver of a session's loop waits, and if so whether it does in the runtime's poller.
+func Waits(s *Session) (waits, parks bool) {
+	return s.seat.loop.rests(), s.seat.loop.driver.Load().thread.Shared()
 }
 
 // WatchRuns reports whether the watch of srv looks again and again.

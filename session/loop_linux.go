@@ -321,14 +321,13 @@ func (d *driver) nap() (over bool) {
 	l.asleep = true
 	l.mu.Unlock()
 	// Where handlers sleep the runtime's timers are waited for, and it looks at them when its poller returns.
-	slow := l.srv.loops.slow.Slow(l.srv.clock())
-	parks := l.visited.Swap(false) || slow || l.blocked.Load() > 0
+	parks := l.visited.Swap(false) || l.blocked.Load() > 0 || l.srv.loops.slow.Slow(l.srv.clock())
 	if d.thread.Share(parks); !parks || l.list.Park(d.events, wait) != nil { // for want of a descriptor
 		_ = l.list.Wait(d.events, wait) // an error, for which there is no reason, is an empty wait
 	} else {
 		d.thread.Rested(l.srv.clock())
 	}
-	d.thread.Share(slow)
+	d.thread.Share(l.srv.loops.slow.Slow(l.srv.clock())) // that may have been long ago
 	return false
 }
 

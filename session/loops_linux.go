@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/crew"
@@ -26,9 +27,10 @@ type loops struct {
 	making  sync.Mutex
 	stopped bool // guarded by making
 
-	slow slowness.All // when all sessions are slow
+	slow     slowness.All // when all sessions are slow
+	fewUntil atomic.Int64 // nobody stays until then, for want of descriptors
 
-	crew    *crew.Crew[away] // made with all: takes turns of sessions whose handlers block, and is dismissed by the watch
+	crew    *crew.Crew[away] // made with all: takes turns of sessions whose handlers block, which stay there; dismissed by the watch
 	secrets tlsconn.Shared
 	peers   hangup.Watch // of sessions with goroutines
 
@@ -77,6 +79,9 @@ func (ls *loops) sit(s *Session, d transport.Descriptor) {
 	all, st := *ls.all.Load(), &s.seat
 	st.loop = all[int(ls.next.Add(1))%len(all)]
 	s.fd, st.peer = int32(d.FD), d.Remote //nolint:gosec // descriptors are small
+	if socket.Few(d.FD, stayUntil) {
+		ls.fewUntil.Store(s.srv.clock() + int64(stayFor))
+	}
 	if !d.Unix {
 		st.ends = ls.addresses.TCP(d.Local)
 	}
@@ -97,6 +102,7 @@ func (ls *loops) get(srv *Server) []*loop {
 	if ls.stopped {
 		return nil
 	}
+	ls.slow.Count, ls.slow.Within = 3, time.Second
 	ls.crew = crew.New(math.MaxInt, func(a away) { a.s.turnAway(a.t) }, srv.watch.Ensure)
 	var all []*loop
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
@@ -163,10 +169,9 @@ func (ls *loops) busy() bool {
 	return slices.ContainsFunc(ls.list(), func(l *loop) bool { return l.dog.Barked() })
 }
 
-// turnAway is a turn on a goroutine of its own.
+// turnAway is a turn on a goroutine, and those that follow while the session stays there.
 func (s *Session) turnAway(t turn) {
-	began := s.srv.clock()
-	done := false
+	began, done := s.srv.clock(), false
 	defer func() {
 		if !done { // a handler has ended the goroutine
 			s.comeBack()
@@ -183,6 +188,7 @@ func (s *Session) turnAway(t turn) {
 			}
 			t.open = false // not here
 		}
+		s.seat.free = true
 		s.mu.Unlock()
 		began = s.srv.clock()
 	}
@@ -195,7 +201,7 @@ func (s *Session) turnAway(t turn) {
 		return
 	}
 	s.mu.Unlock()
-	if s.judge(began) {
+	if s.judge(began) && (t.open || t.read) { // a tick is no reason for a silent session to stay
 		s.stay()
 	}
 	done = true

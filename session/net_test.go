@@ -53,11 +53,11 @@ var transports = []transport{
 		session.SetTLS(srv, serverTLS())
 		return overTLS(serve(t, srv, listen(t, "tcp", "127.0.0.1:0")))
 	}},
-	{"tcp outside", session.EngineLoop, true, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
+	{"tcp staying", session.EngineLoop, true, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
 		session.SlowDown(srv)
 		return overTCP(t, srv)
 	}},
-	{"tls outside", session.EngineLoop, true, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
+	{"tls staying", session.EngineLoop, true, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
 		session.SlowDown(srv)
 		session.SetTLS(srv, serverTLS())
 		return overTLS(serve(t, srv, listen(t, "tcp", "127.0.0.1:0")))

@@ -145,7 +145,7 @@ type packetSocket struct {
 	turn   atomic.Uint64 // odd while cur has its turn inline
 	cur    atomic.Pointer[packetPeer]
 	seen   uint64       // owned by the watch: the turn it saw last
-	slow   slowness.All // when all sessions are slow
+	slow   slowness.All // when all sessions are slow: their turns are goroutines
 	warned atomic.Int64 // when a refusal was last told
 
 	mu sync.Mutex
@@ -168,7 +168,7 @@ func newPacketSocket(srv *Server, conn datagram.Conn, o *settings, s *Session) *
 	}
 	k := &packetSocket{
 		srv: srv, conn: conn, single: s != nil, o: o, here: conn.Local(),
-		ended: make(chan struct{}), bell: make(chan struct{}, 1),
+		ended: make(chan struct{}), bell: make(chan struct{}, 1), slow: slowness.All{Count: 8, Within: 100 * time.Millisecond},
 		peers: make(map[netip.AddrPort]*packetPeer), wheel: timingwheel.NewWheel[*packetPeer](packetTick, slots),
 	}
 	k.out = datagram.NewSender(&datagram.Options{

@@ -301,7 +301,9 @@ func (p *packetPeer) away() {
 	now := p.s.srv.clock()
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
-	p.pace.Judge(&p.k.slow, p.s.pull != nil, began, now)
+	if p.pace.Judge(&p.k.slow, p.s.pull != nil, began, now) {
+		p.k.slow.TookOver(now, 0)
+	}
 }
 
 // dropTurn is the end of a turn whose goroutine ends: the reader does the rest.

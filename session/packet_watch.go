@@ -52,7 +52,7 @@ func (k *packetSocket) look() bool {
 	taken := k.turn.Load() == turn && p.takeOverLocked()
 	p.s.mu.Unlock()
 	if taken {
-		k.slow.TookOver(k.srv.clock())
+		k.slow.TookOver(k.srv.clock(), 0)
 		p.s.wasTakenOver()
 	}
 	return true

@@ -26,7 +26,7 @@ type Stats struct {
 	LostDatagrams uint64 // datagrams that were received and dropped: the inbox of their session was full, or it was ending
 
 	TakenOver uint64 // handlers that kept a loop from others for too long, and lost it
-	Moved     uint64 // turns that were given to goroutines because handlers were known to be slow, or to the executor
+	Moved     uint64 // turns on goroutines because handlers were known to be slow, or by the executor
 }
 
 // counters are spread over a few cache lines, so that sessions on different processors do not fight for one.

@@ -7,21 +7,27 @@ import (
 	"github.com/sluice-push/sluice/internal/lookout"
 )
 
-// A session whose handlers block, and every other one where many do, stays on the goroutine that has its turn: it waits for its peer in the
-// runtime's poller, and reads when something has come. So nobody has to find out that a handler sleeps before another session is served. To the
-// loop it is away meanwhile, in one long turn, and the loop sees to its clocks and to what waits for room. It comes back when handlers are quick
-// again, when its peer has been silent for a while, or when the loop recalls it: it is over, or there is a tick for it.
+// A session whose turn was given to a goroutine, because its own handlers block or those of several others, stays there: it waits for its peer in
+// the runtime's poller, through a Lookout, and takes turn after turn. So nobody has to find out that a handler sleeps before others are served.
+//
+//	turnAway ──► turn ──► judge ──► stay: wait ──► turn ──► judge ──► wait ... ──► comeBack
+//
+// To the loop that is one long turn of somebody else's (away). It still sees to the clocks and to what waits for room, and recalls the session when
+// it is over or a tick is due. By itself that comes back when handlers are quick again, or its peer is silent.
 
 const (
-	stayFor   = time.Second // since the peer has said something
-	stayShare = 4           // of the descriptors that the process may have one in so many is left for others
+	stayFor   = time.Second // at least, and at most twice as long, since the peer has said something
+	stayShare = 4           // sessions stay where more than one in so many of the descriptors that the process may have is left for others,
+	stayUntil = 8           // until a new session says that no more than one in so many is
 )
 
-// staysLocked reports whether s, whose turn is away, is to go on there.
+// staysLocked reports whether s, whose turn is away, is to go on there. The loop ends sessions, gives ticks, and hears reports of what was sent
+// without copying. When turns come is not the peer's to say where there is an executor, or somebody receives.
 func (s *Session) staysLocked(now int64) bool {
 	st := &s.seat
-	return (st.pace.Slow() || s.srv.loops.slow.Slow(now)) && s.phase.Load() != phaseClosed && !st.deaf && !st.owed && !st.zero &&
-		s.pull == nil && s.errand == nil
+	ls := &s.srv.loops
+	return (st.pace.Slow() || ls.slow.Slow(now)) && s.phase.Load() != phaseClosed && !st.deaf && !st.owed && !st.zero &&
+		s.pull == nil && s.errand == nil && ls.fewUntil.Load() <= now
 }
 
 // stay gives s, which is away, turns until it is to come back.
@@ -39,7 +45,7 @@ func (s *Session) stay() {
 		s.mu.Unlock()
 		out.Close()
 	}()
-	spoke := true // since the last look at the time
+	spoke := false // since staysOn
 	ready := func(uintptr) (back bool) {
 		for n := 1; ; n++ {
 			began := s.srv.clock()
@@ -58,13 +64,15 @@ func (s *Session) stay() {
 			}
 		}
 	}
-	for over := true; over && spoke && s.staysOn(out); {
+	for s.staysOn(out) {
 		spoke = false
-		over, _ = out.Wait(ready) // an error is for the loop to see: reports of what was sent
+		if over, _ := out.Wait(ready); !over || !spoke { // an error is for the loop to see: reports of what was sent
+			return
+		}
 	}
 }
 
-// staysOn reports whether s waits once more.
+// staysOn reports whether s waits once more, and sets for how long. Recall is called under the mutex too, so it is not undone here.
 func (s *Session) staysOn(out *lookout.Lookout) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,9 +89,14 @@ func (s *Session) takeAway(t turn) {
 
 // judge looks how long a turn that was away has taken, and reports whether the session stays.
 func (s *Session) judge(began int64) (stays bool) {
-	now := s.srv.clock()
+	now, slow := s.srv.clock(), &s.srv.loops.slow
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.seat.pace.Judge(&s.srv.loops.slow, s.pull != nil, began, now)
-	return s.staysLocked(now)
+	counts := s.seat.pace.Judge(slow, s.pull != nil || s.seat.free, began, now)
+	s.seat.free = false
+	stays = s.staysLocked(now)
+	s.mu.Unlock()
+	if counts {
+		slow.TookOver(now, s.srv.Stats().Moved)
+	}
+	return stays
 }

@@ -13,18 +13,21 @@ func (l *loop) look() (seen bool) {
 	if stamp%2 == 0 || busy == 0 {
 		return l.dog.Quiet()
 	}
-	computes := busy >= int64(busyFor)
-	if s := d.cur.Load(); s != nil && stamp&takenOver == 0 && (computes || d.thread.Asleep()) && s.mu.TryLock() {
-		next := l.takeOverLocked(s, d, stamp)
-		s.mu.Unlock()
-		if next != nil {
-			go next.run()
-			s.lostLoop()
-		}
-		if next != nil && !computes {
-			l.srv.loops.slow.TookOver(now)
-		}
+	s, computes := d.cur.Load(), busy >= int64(busyFor)
+	if s == nil || stamp&takenOver != 0 || !computes && !d.thread.Asleep() || !s.mu.TryLock() {
+		return true
 	}
+	counts := !computes && s.seat.pace.IsNews(&l.srv.loops.slow, now)
+	next := l.takeOverLocked(s, d, stamp)
+	s.mu.Unlock()
+	if next == nil {
+		return true
+	}
+	if counts {
+		l.srv.loops.slow.TookOver(now, l.srv.Stats().Moved)
+	}
+	go next.run()
+	s.lostLoop()
 	return true
 }
 

@@ -122,7 +122,7 @@ func (b *bareTLS) readOnce() (goOn bool) {
 	default:
 		b.mem.Feed(wire.B[:n])
 		if s.o.IdleTimeout > 0 {
-			s.lastRead.Store(s.heardAt())
+			s.lastRead.Store(s.srv.clock())
 		}
 	}
 	return b.handle(wire)

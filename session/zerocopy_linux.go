@@ -10,14 +10,11 @@ import (
 // does a gentle end, as long as the peer goes on to acknowledge bytes. When a session is closed meanwhile, its connection is reset first, by
 // which the kernel forgets what it refers to.
 //
-// A session with a goroutine does not do this: to the runtime's poller a report looks like a broken descriptor.
+// A session with a goroutine does not do this, and one that has does not stay on one: the runtime's poller takes a report for a broken descriptor.
 
 // listenLocked has l sent without being copied, if it should be and can.
 func (s *Session) listenLocked(l *buffer.Large) {
-	if s.seat.loop == nil || s.seat.tls != nil {
-		return
-	}
-	if !l.Registered && (s.o.ZeroCopy == 0 || !l.Memory() || l.Left() < int64(s.o.ZeroCopy)) {
+	if s.seat.loop == nil || s.seat.tls != nil || !l.Registered && (s.o.ZeroCopy == 0 || !l.Memory() || l.Left() < int64(s.o.ZeroCopy)) {
 		return
 	}
 	z := s.zeroCopy()
@@ -77,7 +74,7 @@ func (s *Session) reportsDueLocked() int64 {
 	if s.o.WriteTimeout == 0 || s.pen == penDraining || !s.unreportedLocked() {
 		return 0
 	}
-	return s.zeroCopy().Moved() + int64(s.o.WriteTimeout)
+	return s.zeroCopy().Progress() + int64(s.o.WriteTimeout)
 }
 
 // reportsLateLocked reports whether the peer has taken nothing of what the kernel has still to report for Options.WriteTimeout.
@@ -86,7 +83,7 @@ func (s *Session) reportsLateLocked() bool {
 	if due := s.reportsDueLocked(); due == 0 || now < due || s.fd < 0 || s.phase.Load() == phaseClosed {
 		return false
 	}
-	return !s.zeroCopy().Moves(uintptr(s.fd), now)
+	return !s.zeroCopy().Progressed(uintptr(s.fd), now)
 }
 
 // unreportedLocked reports whether the kernel still refers to memory of somebody's.

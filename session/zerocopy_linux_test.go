@@ -178,4 +178,4 @@ func TestManyZeroCopiesInFlight(t *testing.T) {
 }
 
 // bareTCP are the transports that send without copying.
-func bareTCP(tr transport) bool { return tr.name == "tcp" || tr.name == "tcp outside" }
+func bareTCP(tr transport) bool { return tr.name == "tcp" || tr.name == "tcp staying" }

@@ -22,12 +22,12 @@ type Large struct {
 	chunk  *Buffer // what was read from file and is not written yet, or nil
 	ready  []byte  // in chunk
 
-	// Zero says that memory may be sent without the kernel copying it. Then Sent counts the calls that did, which it reports back, and
-	// Acked those that it has reported. First is the number of the first.
+	// Zero says that memory may be sent without the kernel copying it. Then sent counts the calls that did, which it reports back, and
+	// acked those that it has reported. The number of the first is first: see Reports.
 	Zero        bool
 	Registered  bool // for the owner: somebody listens for reports
-	First       uint32
-	Sent, Acked uint32
+	first       uint32
+	sent, acked uint32
 
 	Lent bool // it is being written
 	over bool

@@ -43,7 +43,7 @@ func (l *Large) writeTo(fd uintptr, pool *Pool) (int, error) {
 	if l.Zero {
 		n, errno := sendFlags(fd, p, msgZeroCopy)
 		if errno == 0 {
-			l.Sent++
+			l.sent++
 			return n, nil
 		}
 		if errno != syscall.ENOBUFS { // there is no memory for more reports: see msg_zerocopy of the kernel's documentation
@@ -110,9 +110,9 @@ func Disconnect(fd uintptr) {
 	_, _, _ = syscall.RawSyscall(sysConnect, fd, uintptr(unsafe.Pointer(&nowhere)), unsafe.Sizeof(nowhere))
 }
 
-// Acknowledged returns how many bytes the peer of a TCP connection has acknowledged: tcpi_bytes_acked of TCP_INFO, tcp(7). Where it is not
+// acknowledged returns how many bytes the peer of a TCP connection has acknowledged: tcpi_bytes_acked of TCP_INFO, tcp(7). Where it is not
 // to be had it is 0.
-func Acknowledged(fd uintptr) uint64 {
+func acknowledged(fd uintptr) uint64 {
 	const at = 120 // in struct tcp_info of linux/tcp.h
 	var info [at + 8]byte
 	size := uint32(len(info))

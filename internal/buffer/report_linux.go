@@ -13,39 +13,39 @@ type Reports struct {
 
 	next    uint32   // the number of the next call
 	waiting []*Large // in the order of their calls
-	acked   uint64   // how many bytes the peer had acknowledged when that was looked at last,
-	moved   int64    // and when it had become more, or the memory of another frame was waited for
+	acked   uint64   // bytes that the peer had acknowledged at the last look
+	moved   int64    // when that had grown, or when the memory of another frame began to be waited for
 }
 
 // Expect has l sent without being copied. It is kept until all of it was sent and reported.
 func (r *Reports) Expect(l *Large) {
-	l.Zero, l.Registered, l.First = true, true, r.next
+	l.Zero, l.Registered, l.first = true, true, r.next
 	r.waiting = append(r.waiting, l)
 }
 
 // Sent is called when all of l has been sent, and reports whether the kernel is done with it. If not, the peer has time from now on.
 func (r *Reports) Sent(l *Large, fd uintptr, now int64) (done bool) {
-	r.next = l.First + l.Sent
-	if l.Acked != l.Sent {
-		r.moved, r.acked = now, Acknowledged(fd)
+	r.next = l.first + l.sent
+	if l.acked != l.sent {
+		r.moved, r.acked = now, acknowledged(fd)
 		return false
 	}
 	r.forget(l)
 	return true
 }
 
-// Calls returns how many calls have sent without copying.
+// Calls returns how many calls have sent without copying, for tests.
 func (r *Reports) Calls() uint32 { return r.next }
 
 // Any reports whether the kernel may still refer to memory of somebody's.
 func (r *Reports) Any() bool { return len(r.waiting) > 0 }
 
-// Moved returns when the peer was last seen to have acknowledged more.
-func (r *Reports) Moved() int64 { return r.moved }
+// Progress returns when the peer was last seen to have acknowledged more.
+func (r *Reports) Progress() (last int64) { return r.moved }
 
-// Moves reports whether it has since then.
-func (r *Reports) Moves(fd uintptr, now int64) bool {
-	n := Acknowledged(fd)
+// Progressed looks whether it has since the last look, and notes that.
+func (r *Reports) Progressed(fd uintptr, now int64) bool {
+	n := acknowledged(fd)
 	if n == r.acked {
 		return false
 	}
@@ -56,13 +56,13 @@ func (r *Reports) Moves(fd uintptr, now int64) bool {
 // Read reads what the kernel has reported, finishes what it is done with, and tells whether there was something. If the kernel has copied after
 // all, sending so is off, unless it is to be kept up.
 func (r *Reports) Read(fd int, keep bool) (some bool) {
-	for next, ok := NextReport(fd); ok; next, ok = NextReport(fd) {
+	for next, ok := nextReport(fd); ok; next, ok = nextReport(fd) {
 		some = true
-		r.Off = r.Off || next.Copied && !keep
-		next.Count(r.waiting)
+		r.Off = r.Off || next.copied && !keep
+		next.count(r.waiting)
 	}
 	for _, l := range slices.Clone(r.waiting) {
-		if !l.Lent && l.Left() == 0 && l.Acked == l.Sent {
+		if !l.Lent && l.Left() == 0 && l.acked == l.sent {
 			r.forget(l)
 			l.Finish(nil)
 		}
@@ -86,37 +86,37 @@ func (r *Reports) forget(l *Large) {
 
 // Linux, Documentation/networking/msg_zerocopy.rst.
 const (
-	originZeroCopy   = 5 // SO_EE_ORIGIN_ZEROCOPY
-	codeCopied       = 1 // SO_EE_CODE_ZEROCOPY_COPIED
-	recvErrV4        = 11
-	recvErrV6        = 25
+	originZeroCopy   = 5  // SO_EE_ORIGIN_ZEROCOPY
+	codeCopied       = 1  // SO_EE_CODE_ZEROCOPY_COPIED
+	recvErrV4        = 11 // IP_RECVERR
+	recvErrV6        = 25 // IPV6_RECVERR
 	extendedErrBytes = 16 // struct sock_extended_err
 )
 
-// Report is what the kernel reports of sends without copying: those with the numbers from First to Last are done with.
-type Report struct {
-	First, Last uint32
-	Copied      bool // it has copied them after all
+// report is what the kernel reports of sends without copying: those with the numbers from first to last are done with.
+type report struct {
+	first, last uint32
+	copied      bool // it has copied them after all
 }
 
-// Count counts what was reported for those whose calls they are, of several in the order of their calls. Numbers begin again after the
+// count counts what was reported for those whose calls they are, of several in the order of their calls. Numbers begin again after the
 // largest.
-func (r Report) Count(waiting []*Large) {
-	for number := r.First; ; number++ {
+func (r report) count(waiting []*Large) {
+	for number := r.first; ; number++ {
 		for i := len(waiting) - 1; i >= 0; i-- {
-			if l := waiting[i]; int32(number-l.First) >= 0 {
-				l.Acked++
+			if l := waiting[i]; int32(number-l.first) >= 0 {
+				l.acked++
 				break
 			}
 		}
-		if number == r.Last {
+		if number == r.last {
 			return
 		}
 	}
 }
 
-// NextReport reads one report from the error queue of a socket. Without any, ok is false.
-func NextReport(fd int) (r Report, ok bool) {
+// nextReport reads one report from the error queue of a socket. Without any, ok is false.
+func nextReport(fd int) (r report, ok bool) {
 	var control [128]byte
 	for {
 		_, n, _, _, err := syscall.Recvmsg(fd, nil, control[:], syscall.MSG_ERRQUEUE|syscall.MSG_DONTWAIT)
@@ -124,7 +124,7 @@ func NextReport(fd int) (r Report, ok bool) {
 		case err == syscall.EINTR: //nolint:errorlint // an errno
 			continue
 		case err != nil:
-			return Report{}, false
+			return report{}, false
 		}
 		if r, ok := parseReport(control[:n]); ok {
 			return r, true
@@ -133,10 +133,10 @@ func NextReport(fd int) (r Report, ok bool) {
 }
 
 // parseReport finds a report among control messages.
-func parseReport(control []byte) (r Report, ok bool) {
+func parseReport(control []byte) (r report, ok bool) {
 	messages, err := syscall.ParseSocketControlMessage(control)
 	if err != nil {
-		return Report{}, false
+		return report{}, false
 	}
 	for _, m := range messages {
 		v4 := m.Header.Level == syscall.SOL_IP && m.Header.Type == recvErrV4
@@ -149,7 +149,7 @@ func parseReport(control []byte) (r Report, ok bool) {
 		if e[4] != originZeroCopy || binary.NativeEndian.Uint32(e[0:]) != 0 {
 			continue
 		}
-		return Report{First: binary.NativeEndian.Uint32(e[8:]), Last: binary.NativeEndian.Uint32(e[12:]), Copied: e[6]&codeCopied != 0}, true
+		return report{first: binary.NativeEndian.Uint32(e[8:]), last: binary.NativeEndian.Uint32(e[12:]), copied: e[6]&codeCopied != 0}, true
 	}
-	return Report{}, false
+	return report{}, false
 }

@@ -36,7 +36,7 @@ func newRelay(list int) (*relay, error) {
 	return &relay{fd: fd, list: list, file: file, rc: rc}, nil
 }
 
-// tell sets of what the poller is told: of nothing, or of In, each time or once. What the list has to report already counts.
+// tell sets of what the poller is told: of nothing, or of In|Edge. What the list has to report already counts.
 func (r *relay) tell(of uint32) {
 	_ = control(r.fd, syscall.EPOLL_CTL_MOD, r.list, &syscall.EpollEvent{Events: of}) // there is no reason for which it could fail
 }

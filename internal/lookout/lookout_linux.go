@@ -16,20 +16,20 @@ type Lookout struct {
 	conn syscall.RawConn
 }
 
-// New makes one for a socket that does not block. There may be as many as there are sockets, so it fails where fewer descriptors than one in so many
-// of those that the process may have are left for others. The socket stays the caller's, and open until Close of both.
+// New makes one for a socket that does not block. It fails where no more than one in share of the descriptors that the process may have is left,
+// because there may be as many Lookouts as sockets. The caller still has to close its own descriptor; the socket lives until both are closed.
 func New(fd, share int) (*Lookout, error) {
 	other, err := socket.Duplicate(uintptr(fd), 0)
 	if err != nil {
 		return nil, err
 	}
-	if limit := socket.Limit(); other >= limit-limit/share { // the lowest number that is free
+	if socket.Few(other, share) {
 		_ = syscall.Close(other)
-		return nil, fmt.Errorf("descriptor %d of %d: %w", other, limit, syscall.EMFILE)
+		return nil, fmt.Errorf("descriptor %d: no more than one in %d is left: %w", other, share, syscall.EMFILE)
 	}
 	l := &Lookout{file: os.NewFile(uintptr(other), "socket")}
 	if l.conn, err = l.file.SyscallConn(); err == nil {
-		err = l.For(0) // which the poller has to take
+		err = l.file.SetReadDeadline(time.Time{}) // an error where the poller does not take it
 	}
 	if err != nil {
 		_ = l.file.Close()
@@ -47,11 +47,8 @@ func (l *Lookout) Wait(try func(fd uintptr) bool) (over bool, err error) {
 	return false, err
 }
 
-// For says for how long from now Wait may wait, also one that does already; 0 is without end. It may be called by any goroutine.
+// For says for how long from now Wait may wait, also one that does already. It may be called by any goroutine.
 func (l *Lookout) For(d time.Duration) error {
-	if d == 0 {
-		return l.file.SetReadDeadline(time.Time{})
-	}
 	return l.file.SetReadDeadline(time.Now().Add(d))
 }
 

@@ -6,8 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/sluice-push/sluice/internal/lookout"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func pair(t *testing.T) (a, b int) {
 	t.Helper()
@@ -61,7 +65,7 @@ func TestLookout(t *testing.T) {
 		if _, over := read(); !over {
 			t.Fatal("not over when it was recalled before")
 		}
-		if err := l.For(0); err != nil {
+		if err := l.For(time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		go func() { <-waits; l.Recall() }()

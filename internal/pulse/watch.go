@@ -37,13 +37,13 @@ func (w *Watch) Ensure() {
 }
 
 func (w *Watch) begin() {
-	if w.Hold() {
+	if w.hold() {
 		w.work.Go(w.run)
 	}
 }
 
-// Hold keeps a goroutine from beginning if there is none, and reports whether that is so.
-func (w *Watch) Hold() bool { return w.running.CompareAndSwap(false, true) }
+// hold keeps a goroutine from beginning if there is none, and reports whether that is so.
+func (w *Watch) hold() bool { return w.running.CompareAndSwap(false, true) }
 
 // Running reports whether there is one.
 func (w *Watch) Running() bool { return w.running.Load() }
@@ -64,7 +64,7 @@ func (w *Watch) run() {
 		// What comes now either sees that nobody is running, or is seen.
 		w.running.Store(false)
 		idle = 0
-		if w.quiet() || !w.Hold() {
+		if w.quiet() || !w.hold() {
 			return
 		}
 	}

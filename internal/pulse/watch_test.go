@@ -36,7 +36,7 @@ func TestWatch(t *testing.T) {
 		}
 		w.Ensure()
 		w.Ensure()
-		if !w.Running() || w.Hold() {
+		if !w.Running() {
 			t.Error("it looks, and does not run")
 		}
 		look(false, 1) // at once; does not count
@@ -49,11 +49,6 @@ func TestWatch(t *testing.T) {
 		answer(true)
 		w.Wait()
 	}
-	if !w.Hold() || w.Hold() {
-		t.Error("it can be held, once, when it does not run")
-	}
-	w.Ensure()
-	w.Wait() // for nobody
 }
 
 // It ends when nothing will come any more, whatever there is to see.

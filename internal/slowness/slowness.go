@@ -10,33 +10,37 @@ import (
 )
 
 const (
-	slowCount  = 3                    // as many take-overs
-	slowWindow = time.Second          // within so long make all sessions slow,
-	slowFor    = 2 * time.Second      // until there were not as many for so long
-	slowTurn   = time.Millisecond     // a turn on a goroutine that took so long counts as well
-	mostApart  = 2 * time.Millisecond // two looks count for at most so much
-	fewTurns   = 4                    // a session is slow when it was taken over in one of so many turns, or within
-	again      = 2 * time.Second      // so long after the time before, times the quick turns in a row that it took to be forgiven then:
-	mostQuick  = 128                  // four, and four times as many each time, up to so many
+	slowFor   = 2 * time.Second      // all sessions are slow until there were not as many take-overs for so long,
+	oneIn     = 4096                 // or fewer than one in so many turns on goroutines: on a busy machine some take long for want of a processor
+	slowTurn  = time.Millisecond     // a turn on a goroutine that took so long is long
+	mostApart = 2 * time.Millisecond // two looks count for at most so much
+	fewTurns  = 4                    // a session is slow when it was taken over in one of so many turns, or within
+	again     = 2 * time.Second      // so long after the time before, times the quick turns in a row that it took to be forgiven then:
+	mostQuick = 128                  // four, and four times as many each time, up to so many, and then for as long as all are
 )
 
-// All tells whether all sessions are slow. It may be used concurrently. The zero value says no.
+// All tells whether all sessions are slow. It may be used concurrently.
 type All struct {
-	until  atomic.Int64 // they are until then
-	window atomic.Int64 // when take-overs began to be counted
-	taken  atomic.Int32 // how many there were since
+	Count  int32         // as many take-overs
+	Within time.Duration // within so long make them slow; both are set before it is used
+
+	until  atomic.Int64  // they are until then
+	window atomic.Int64  // when take-overs began to be counted
+	taken  atomic.Int32  // how many there were since
+	turns  atomic.Uint64 // and how many turns on goroutines before
 }
 
 // Slow reports whether they are.
 func (w *All) Slow(now int64) bool { return now < w.until.Load() }
 
-// TookOver counts a take-over.
-func (w *All) TookOver(now int64) {
-	if now-w.window.Load() > int64(slowWindow) {
+// TookOver counts a take-over, or a turn on a goroutine that would have been one. Turns is how many turns there were on goroutines so far.
+func (w *All) TookOver(now int64, turns uint64) {
+	if now-w.window.Load() > int64(w.Within) {
 		w.window.Store(now)
 		w.taken.Store(0)
+		w.turns.Store(turns)
 	}
-	if w.taken.Add(1) >= slowCount {
+	if n := w.taken.Add(1); n >= w.Count && int64(n)*oneIn >= int64(turns-w.turns.Load()) { //nolint:gosec // it is not that much
 		w.until.Store(max(now+int64(slowFor), w.until.Load()))
 	}
 }
@@ -72,14 +76,14 @@ type One struct {
 // Slow reports whether it is.
 func (p *One) Slow() bool { return p.slow }
 
-// Begin is called when the session gets an inline turn.
+// Begin is called for each turn of a session that is not slow.
 func (p *One) Begin() {
 	if p.quick < fewTurns {
 		p.quick++
 	}
 }
 
-// Lost is called when the session's turn was taken over. One that blocks in one of many turns is served inline as before: the next turn is not
+// Lost is called when the session's turn was taken over, or would have been. One that blocks in one of many turns is served inline as before: the next turn is not
 // likely to block, and on a goroutine it would begin later. One whose turns are taken over again and again is left to goroutines for longer and
 // longer.
 func (p *One) Lost(now int64) {
@@ -92,21 +96,27 @@ func (p *One) Lost(now int64) {
 	*p = One{slow: need > 0, need: need, last: now}
 }
 
-// Judge looks how long a turn of the session on a goroutine has taken. A long one is as good as one that was taken over; but a session that is
-// slow by itself says nothing of others. Where it is free to take its time, as one is whose messages are waited for, every turn is quick.
-func (p *One) Judge(all *All, isFree bool, began, now int64) {
+// IsNews reports whether to be taken over now tells something of others: the turns of one that was shortly before tell of itself.
+func (p *One) IsNews(all *All, now int64) bool { return p.last == 0 || now-p.last > int64(all.Within) }
+
+// Judge looks how long a turn of the session on a goroutine has taken, and reports whether that is as good as a take-over that is news. Where a
+// session is free to take its time, as one is whose messages are waited for, every turn is quick. A turn that began while not all sessions were slow
+// was a goroutine's for another reason than others, and is none of their business.
+func (p *One) Judge(all *All, isFree bool, began, now int64) (counts bool) {
 	long := !isFree && now-began >= int64(slowTurn)
 	switch {
-	case !p.slow && long:
-		p.Lost(now)
-		all.TookOver(now)
 	case !p.slow:
-		p.Begin()
+		if p.Begin(); long {
+			counts = p.IsNews(all, now) && all.Slow(began)
+			p.Lost(now)
+		}
 	case long:
-		p.quick = 0
+		p.quick, p.last = 0, now
 	default:
-		if p.quick++; p.quick >= p.need {
+		p.quick = min(p.quick+1, mostQuick)
+		if p.quick >= p.need && (p.need < mostQuick || now-p.last >= int64(slowFor)) {
 			p.slow, p.quick = false, 0
 		}
 	}
+	return counts
 }

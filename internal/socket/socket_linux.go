@@ -30,6 +30,13 @@ func (o Options) control(_, _ string, c syscall.RawConn) error {
 	return set
 }
 
+// Few reports whether fd, which was just opened, says that no more than one in share of the files that this process may have open is left: numbers
+// are given from the lowest on.
+func Few(fd, share int) bool {
+	limit := Limit()
+	return fd >= limit-limit/share
+}
+
 // Limit is how many files this process may have open. Programs in Go have raised that to what the system allows when they begin.
 func Limit() int {
 	var limit syscall.Rlimit

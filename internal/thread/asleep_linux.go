@@ -8,6 +8,7 @@ import (
 )
 
 // asleep reports whether a thread of this process waits for something else than a processor: one that the kernel keeps from running does not.
+// Of one of which nothing can be found out it says that it does.
 func asleep(thread int) bool {
 	var path [64]byte
 	name := append(strconv.AppendInt(append(path[:0], "/proc/self/task/"...), int64(thread), 10), "/stat\x00"...)
