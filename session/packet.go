@@ -145,7 +145,7 @@ type packetSocket struct {
 	turn   atomic.Uint64 // odd while cur has its turn inline
 	cur    atomic.Pointer[packetPeer]
 	seen   uint64       // owned by the watch: the turn it saw last
-	slow   slowness.All // when all sessions are slow: their turns are goroutines
+	slow   slowness.All // when all sessions are slow, whose turns are given to goroutines
 	warned atomic.Int64 // when a refusal was last told
 
 	mu sync.Mutex

@@ -18,7 +18,7 @@ import (
 // written (WriteLarge, WriteFile), and Send, Write and WriteShared under the Wait policy.
 type Session struct {
 	// The order is that of use, for a session of thousands is cold when its turn comes: what it takes to send a frame on an idle
-	// connection lies in the first 128 bytes, what it takes to read and decode one in the next. An idle session is 568 bytes, the most that the heap keeps in 576.
+	// connection lies in the first 128 bytes, what it takes to read and decode one in the next. An idle session is 568 bytes.
 
 	// Set when made; id, when it is admitted.
 	srv   *Server

@@ -6,6 +6,8 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -141,11 +143,11 @@ func TestATickIsNoReasonToStay(t *testing.T) {
 	})
 }
 
-// Goroutines that sessions have left end also while there is something to do.
+// Goroutines that sessions have left end also while other sessions are busy.
 func TestGoroutinesAreDismissed(t *testing.T) {
 	h := session.Handler{Message: func(s *session.Session, msg []byte) {
 		_ = s.Send(msg)
-		for end := time.Now().Add(300 * time.Microsecond); time.Now().Before(end); { //nolint:revive // it computes, so that there is something to see
+		for end := time.Now().Add(time.Millisecond); time.Now().Before(end); { //nolint:revive // it computes
 		}
 	}}
 	f := newFixture(t, transportOf(t, "tcp staying"), line, h, nil)
@@ -153,16 +155,31 @@ func TestGoroutinesAreDismissed(t *testing.T) {
 		write(t, c, "hello\n")
 		expect(t, c, "hello\n")
 	}
-	greet(f.client)
 	before := runtime.NumGoroutine()
 	for range 50 {
 		greet(f.dial())
 	}
 	await(t, func() bool { return runtime.NumGoroutine() >= before+40 })
-	await(t, func() bool {
-		greet(f.client)
-		return runtime.NumGoroutine() < before+10
-	})
+	var over atomic.Bool
+	var busy sync.WaitGroup
+	defer busy.Wait()
+	defer over.Store(true)
+	for range 6 {
+		c := f.dial()
+		busy.Go(func() {
+			for answer := make([]byte, 6); !over.Load(); {
+				if _, err := c.Write([]byte("hello\n")); err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := io.ReadFull(c, answer); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	await(t, func() bool { return runtime.NumGoroutine() < before+30 })
 }
 
 // All sessions come back although there are some whose turns take long, but for reasons that are no business of others.

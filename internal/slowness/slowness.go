@@ -83,9 +83,9 @@ func (p *One) Begin() {
 	}
 }
 
-// Lost is called when the session's turn was taken over, or would have been. One that blocks in one of many turns is served inline as before: the next turn is not
-// likely to block, and on a goroutine it would begin later. One whose turns are taken over again and again is left to goroutines for longer and
-// longer.
+// Lost is called when the session's turn was taken over, or would have been. One that blocks in one of many turns is served inline as before: the
+// next turn is not likely to block, and on a goroutine it would begin later. One whose turns are taken over again and again is left to goroutines
+// for longer and longer.
 func (p *One) Lost(now int64) {
 	need := uint8(0)
 	if p.last != 0 && now-p.last < int64(again)*int64(max(p.need, 1)) {
