@@ -22,6 +22,8 @@ func TestASlowSessionStays(t *testing.T) {
 		st := newStage(t)
 		f := newFixture(t, tr, line, st.handler(), nil)
 		t.Cleanup(st.release)
+		write(t, f.client, "hello\n") // over TLS the first turn is a goroutine's
+		expect(t, f.client, "hello\n")
 		write(t, f.client, "block\n")
 		receive(t, st.blocked)
 		await(t, func() bool { return session.Slow(f.s) })

@@ -100,6 +100,8 @@ func TestManySlowHandlers(t *testing.T) {
 			more := make([]net.Conn, 5)
 			for i := range more {
 				more[i] = f.dial()
+				write(t, more[i], "hello\n") // over TLS the first turn is a goroutine's
+				expect(t, more[i], "hello\n")
 			}
 			for _, c := range more {
 				write(t, c, "block\n")
