@@ -31,7 +31,7 @@ func TestLookout(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make([]byte, 8)
-	waits := make(chan bool, 1)
+	waits := make(chan bool, 100) // more than the poller asks: a full one would stop the reader
 	read := func() (n int, over bool) {
 		t.Helper()
 		over, err := l.Wait(func(uintptr) bool {
