@@ -151,6 +151,7 @@ func (b *bare) yieldLocked() bool {
 	}
 	next := s.seat.loop.takeOverLocked(s, d, stamp)
 	if next != nil {
+		d.thread.Release()
 		go next.run()
 		s.drawLocked()
 	}

@@ -42,8 +42,7 @@ type carrier interface {
 	// changedLocked says that something has changed for which the end of a session may wait: the pen was put down, a helper
 	// ended, all is written, the phase is closed.
 	changedLocked()
-	// yieldLocked says that somebody is about to wait until this session's peer reads, perhaps the one who has the turn. It reports
-	// whether that one has lost its loop.
+	// yieldLocked is called before a wait for this session's peer; it reports whether the calling goroutine has given up its loop.
 	yieldLocked() bool
 
 	// execute does what the session's errand says.

@@ -46,6 +46,21 @@ func TestThread(t *testing.T) {
 	<-awake
 }
 
+// Only the goroutine that has the thread to itself gives it back.
+func TestRelease(t *testing.T) {
+	var own thread.Thread
+	own.Share(false)
+	other := make(chan bool)
+	go func() { own.Release(); other <- own.Shared() }()
+	if <-other {
+		t.Error("another goroutine gave the thread back")
+	}
+	if own.Release(); !own.Shared() {
+		t.Error("its own goroutine did not give it back")
+	}
+	own.Release()
+}
+
 // A thread that computes is not asleep, one that waits is, and one that there is not may be for all that is known.
 func TestAsleep(t *testing.T) {
 	runtime.LockOSThread()

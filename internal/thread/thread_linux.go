@@ -30,6 +30,14 @@ func (t *Thread) Share(shared bool) {
 	}
 }
 
+// Release makes the thread shared if the calling goroutine is the one that has it to itself, and does nothing for other goroutines.
+// A goroutine that waits for a peer calls it: a thread for each peer that does not read would end the process at 10,000 of them.
+func (t *Thread) Release() {
+	if n := t.number.Load(); n != 0 && int(n) == syscall.Gettid() {
+		t.Share(true)
+	}
+}
+
 // Yield calls the scheduler, and returns what time it is then. A goroutine that has a thread to itself would have to be brought back by another.
 func (t *Thread) Yield(now int64, clock func() int64) int64 {
 	shared := t.Shared()
