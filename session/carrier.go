@@ -42,7 +42,7 @@ type carrier interface {
 	// changedLocked says that something has changed for which the end of a session may wait: the pen was put down, a helper
 	// ended, all is written, the phase is closed.
 	changedLocked()
-	// yieldLocked is called before a wait for this session's peer; it reports whether the calling goroutine has given up its loop.
+	// yieldLocked is called before a wait for this session's peer; it reports whether the handler that runs has lost its loop.
 	yieldLocked() bool
 
 	// execute does what the session's errand says.
