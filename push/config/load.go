@@ -1,12 +1,14 @@
 package config
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding"
 	"fmt"
 	"io"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -23,7 +25,8 @@ func WriteDefault(w io.Writer) error {
 // Load returns the configuration of a node: the defaults, changed by the file at path (none when path is empty), then by the
 // environment variables (as [os.Environ] returns them), then by overrides, which hold the values of command line flags by the
 // path of their key, as in "limits.sessions". Lists in variables and overrides are YAML text, everything else is taken as it
-// is; an empty variable counts as not set, an empty override does not.
+// is; an empty variable counts as not set, an empty override does not. Variables that Kubernetes sets for a Service called sluice are passed
+// over.
 //
 // The error is an [*Error] that holds all problems, or the one of opening and reading the file.
 func Load(path string, environ []string, overrides map[string]string) (*Config, error) {
@@ -46,7 +49,7 @@ func Load(path string, environ []string, overrides map[string]string) (*Config, 
 func Parse(name string, text []byte, environ []string, overrides map[string]string) (*Config, error) {
 	c, r := Default(), newReport()
 	v := reflect.ValueOf(c).Elem()
-	(&decoder{r, origin{kind: fromFile, name: name}}).text("", text, v)
+	(&decoder{r, origin{kind: fromFile, name: name}}).text("", bytes.TrimPrefix(text, byteOrderMark), v)
 	applyEnviron(r, v, environ)
 	applyOverrides(r, v, overrides)
 	c.check(r)
@@ -56,11 +59,20 @@ func Parse(name string, text []byte, environ []string, overrides map[string]stri
 	return c, nil
 }
 
+// byteOrderMark is what some editors put before UTF-8 text.
+var byteOrderMark = []byte("\ufeff")
+
 // envPrefix begins the names of all variables.
 const envPrefix = "SLUICE_"
 
 // otherVariables belong to commands, not to the configuration.
 var otherVariables = [...]string{"SLUICE_API_KEY", "SLUICE_URL"}
+
+// serviceVariable matches the variables that Kubernetes sets in each container for a Service whose name begins with "sluice". The form without
+// a port number is SLUICE_PORT=tcp://10.0.0.1:8000.
+var serviceVariable = regexp.MustCompile(`^SLUICE_(?:[A-Z0-9_]+_)?(?:` +
+	`SERVICE_HOST=.*|SERVICE_PORT(?:_[A-Z0-9_]+)?=\d*|PORT=(?:tcp|udp|sctp)://.*|` +
+	`PORT_\d+_(?:TCP|UDP|SCTP)(?:=(?:tcp|udp|sctp)://.*|_(?:PROTO|PORT|ADDR)=.*))$`)
 
 // envName returns the variable of a key.
 func envName(key string) string {
@@ -112,6 +124,7 @@ func applyEnviron(r *report, v reflect.Value, environ []string) {
 		}
 		l, ok := byName[name]
 		switch {
+		case !ok && serviceVariable.MatchString(entry):
 		case !ok:
 			p := r.add(clean(name), origin{kind: fromEnv}, "unknown variable")
 			if near := nearest(name[len(envPrefix):], names); near != "" {
