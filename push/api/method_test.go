@@ -261,3 +261,19 @@ func TestAfterClose(t *testing.T) {
 		t.Error("a closed hub connects")
 	}
 }
+
+// A key reaches no channel of the node's own, whatever Allow says.
+func TestOwnNamespace(t *testing.T) {
+	p := newPlace(t, &api.Options{Allow: func(string, api.Action) bool { return true }})
+	const refused = `{"error":{"code":102,"message":"unknown channel"}}`
+	for method, body := range map[string]string{
+		"publish":        `{"channel":"$sluice:ready","data":1}`,
+		"history":        `{"channel":"$sluice:ready","limit":1}`,
+		"history_remove": `{"channel":"$sluice:ready"}`,
+		"presence":       `{"channel":"$sluice:ready"}`,
+		"presence_stats": `{"channel":"$sluice:ready"}`,
+	} {
+		p.want(method, body, refused, "a")
+	}
+	p.want("broadcast", `{"channels":["$sluice:ready"],"data":1}`, `{"result":{"responses":[`+refused+`]}}`, "a")
+}

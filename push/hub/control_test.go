@@ -209,3 +209,29 @@ func TestReady(t *testing.T) {
 		t.Errorf("without deliveries: %v", err)
 	}
 }
+
+// The channel by which hubs check themselves is nobody else's: what is written there would stay, and no configuration gives a right to it.
+func TestOwnNamespaceIsRefused(t *testing.T) {
+	const name = "$sluice:ready"
+	ctx, h := testContext(t), newHub(t, newBroker(t), spaces(push.History{Size: 10}), nil)
+	must(t, h.Ready(ctx))
+	s := newCarrier(t, open, false).connect(h, hub.SessionOptions{Info: push.ClientInfo{Client: "c"}})
+	for what, try := range map[string]func() error{
+		"publish":  func() error { _, err := h.Publish(ctx, name, push.Publication{Data: []byte("1")}, ""); return err },
+		"clear":    func() error { _, err := h.Publish(ctx, name, push.Publication{Op: push.Clear}, ""); return err },
+		"history":  func() error { _, err := h.History(ctx, name, hub.HistoryRequest{Limit: 1}); return err },
+		"presence": func() error { _, err := h.Presence(ctx, name); return err },
+		"stats":    func() error { _, _, err := h.PresenceStats(ctx, name); return err },
+		"subscribe": func() error {
+			return s.Subscribe(ctx, hub.SubscribeRequest{Channel: name}, func(hub.Subscribed) error { return nil })
+		},
+		"table": func() error {
+			return s.Subscribe(ctx, hub.SubscribeRequest{Channel: name, Table: true}, func(hub.Subscribed) error { return nil })
+		},
+	} {
+		if err := try(); !errors.Is(err, push.ErrUnknownChannel) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	must(t, h.Ready(ctx))
+}

@@ -265,16 +265,15 @@ func (h *Hub) release() {
 	_ = h.book.Retire(ctx, h.id) // it would vanish by itself
 }
 
-// namespaceOf returns the namespace of a channel, or push.ErrUnknownChannel.
+// namespaceOf returns the namespace of a channel, or push.ErrUnknownChannel, which it is for callers if it belongs to the hub itself.
 func (h *Hub) namespaceOf(name string) (*namespace, error) {
 	if err := push.CheckChannel(name); err != nil {
 		return nil, push.ErrBadRequest.WithMessage("%v", err)
 	}
-	n, ok := h.namespaces[push.Namespace(name)]
-	if !ok {
-		return nil, push.ErrUnknownChannel
+	if n := h.namespaces[push.Namespace(name)]; n != nil && n.Name != probeNamespace {
+		return n, nil
 	}
-	return n, nil
+	return nil, push.ErrUnknownChannel
 }
 
 func (n *namespace) partition(name string) *partition {
@@ -297,6 +296,11 @@ func (h *Hub) Publish(ctx context.Context, name string, p push.Publication, idem
 	if p.Op != push.Set && n.Mode == push.Stream {
 		return push.Position{}, push.ErrBadRequest.WithMessage("channels of namespace %q are streams: nothing can be removed from them", n.Name)
 	}
+	return h.publish(ctx, n, name, p, idempotencyKey)
+}
+
+// publish is Publish for a channel of n and a publication that it takes.
+func (h *Hub) publish(ctx context.Context, n *namespace, name string, p push.Publication, idempotencyKey string) (push.Position, error) {
 	at, err := h.broker.Publish(ctx, name, p, broker.PublishOptions{IdempotencyKey: idempotencyKey})
 	if err != nil {
 		return push.Position{}, h.publishError(&n.counts, name, err)

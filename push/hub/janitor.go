@@ -90,7 +90,7 @@ func (h *Hub) renew(ctx context.Context) {
 	h.keepPresent(ctx)
 }
 
-// probeNamespace holds the channel through which hubs check themselves. Configuration cannot name it. It is one channel for all: a
+// probeNamespace holds the channel through which hubs check themselves. Configuration cannot name it, and callers cannot reach it. It is one channel for all: a
 // broker keeps the newest publication of each for ever.
 const (
 	probeNamespace = "$sluice"
@@ -107,10 +107,11 @@ func (h *Hub) Ready(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	if err := s.Subscribe(ctx, SubscribeRequest{Channel: probeChannel}, func(Subscribed) error { return nil }); err != nil {
+	n := h.namespaces[probeNamespace]
+	if err := s.subscribe(ctx, n, SubscribeRequest{Channel: probeChannel}, func(Subscribed) error { return nil }); err != nil {
 		return err
 	}
-	if _, err := h.Publish(ctx, probeChannel, push.Publication{Data: []byte("1")}, ""); err != nil {
+	if _, err := h.publish(ctx, n, probeChannel, push.Publication{Data: []byte("1")}, ""); err != nil {
 		return err
 	}
 	select {

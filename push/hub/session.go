@@ -194,6 +194,11 @@ func (s *Session) Subscribe(ctx context.Context, r SubscribeRequest, answer func
 	if err != nil {
 		return err
 	}
+	return s.subscribe(ctx, n, r, answer)
+}
+
+// subscribe is Subscribe for a channel of n.
+func (s *Session) subscribe(ctx context.Context, n *namespace, r SubscribeRequest, answer func(Subscribed) error) error {
 	if err := s.admit(r.Channel); err != nil {
 		return err
 	}
