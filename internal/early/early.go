@@ -95,7 +95,6 @@ func (l *listener) serve(h http.Handler, conn net.Conn, r *http.Request) {
 var (
 	get     = []byte("GET ")
 	upgrade = []byte("\r\nupgrade: websocket\r\n")
-	host    = []byte("\r\nhost:")
 	ending  = []byte("\r\n\r\n")
 )
 
@@ -104,8 +103,7 @@ func (l *listener) parse(text []byte) *http.Request {
 	if !bytes.HasPrefix(text, get) || bytes.Index(text, ending) != len(text)-len(ending) {
 		return nil
 	}
-	lower := bytes.ToLower(text)
-	if !bytes.Contains(lower, upgrade) || bytes.Count(lower, host) != 1 {
+	if !bytes.Contains(bytes.ToLower(text), upgrade) || !isPlain(text) {
 		return nil
 	}
 	l.reader.Reset(bytes.NewReader(text))
