@@ -39,9 +39,12 @@ func (s *Session) failLocked(by By, err error) {
 	s.c.changedLocked()
 }
 
-// fail is failLocked for who does not hold mu.
+// fail is failLocked without mu held. What is gathered is offered to the connection first: it was sent before this call.
 func (s *Session) fail(by By, err error) {
 	s.mu.Lock()
+	if s.pen == penFree && s.phase.Load() == phaseOpen {
+		s.pourLocked()
+	}
 	s.failLocked(by, err)
 	s.mu.Unlock()
 }

@@ -459,3 +459,32 @@ func (c *chatty) AppendReplies(dst []byte) []byte {
 	c.replies = ""
 	return dst
 }
+
+// What a handler sends before it ends the session arrives, as it does from any other goroutine (lesismal/nbio#347).
+func TestSendThenClose(t *testing.T) {
+	for name, end := range map[string]func(s *session.Session){
+		"Close": (*session.Session).Close,
+		"Abort": func(s *session.Session) { s.Abort(errors.New("on purpose")) },
+		"panic": func(*session.Session) { panic("on purpose") },
+		"exit":  func(*session.Session) { runtime.Goexit() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			overSome(t, func(tr transport) bool { return tr.direct }, func(t *testing.T, tr transport) {
+				h := session.Handler{Message: func(s *session.Session, _ []byte) {
+					if err := s.Send([]byte("last")); err != nil {
+						t.Error(err)
+					}
+					end(s)
+				}}
+				f := newFixture(t, tr, line, h, nil)
+				write(t, f.client, "hello\n")
+				if got := expectEnd(t, f.client); got != "last\n" {
+					t.Errorf("%q arrived", got)
+				}
+				if info := receive(t, f.closed); info.Undelivered != 0 {
+					t.Errorf("%d bytes undelivered", info.Undelivered)
+				}
+			})
+		})
+	}
+}

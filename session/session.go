@@ -171,7 +171,7 @@ func (s *Session) Value() any { return s.value.Load() }
 // SetValue keeps the user's state of this session. Usually it is called once, in Open, with a pointer, which is what costs least.
 func (s *Session) SetValue(v any) { s.value.Store(v) }
 
-// Close ends the session at once, drops what is not written, and waits until Close of its handler has returned. Called from any
+// Close ends the session at once, drops what the connection does not take at once, and waits until Close of its handler has returned. Called from any
 // handler of any session it does not wait: what is running there may be what it would wait for. Closing again only waits.
 func (s *Session) Close() {
 	s.Abort(ErrClosed)
@@ -184,12 +184,8 @@ func (s *Session) Close() {
 	}
 }
 
-// Abort ends the session at once, ByLocal with cause, and drops what is not written. It does not wait.
-func (s *Session) Abort(cause error) {
-	s.mu.Lock()
-	s.failLocked(ByLocal, orClosed(cause))
-	s.mu.Unlock()
-}
+// Abort ends the session at once, ByLocal with cause, and drops what the connection does not take at once. It does not wait.
+func (s *Session) Abort(cause error) { s.fail(ByLocal, orClosed(cause)) }
 
 // End ends the session gently, ByLocal with cause: after all that waits it writes last, a frame already encoded, or nothing when
 // it is empty; then tells the peer that nothing more comes (on connections that can), and waits for the peer to end as well, for at
