@@ -7,6 +7,8 @@ import (
 	"io"
 	"iter"
 	"sync/atomic"
+
+	"github.com/sluice-push/sluice/internal/buffer"
 )
 
 // Messages that are received instead of handled. Who has the turn of such a session waits, with each message, until somebody asks, and
@@ -16,27 +18,32 @@ import (
 
 // pull is where the one who has the turn meets the one who receives.
 type pull struct {
-	ask   chan []byte   // memory for a message, from who wants one; taken only when there is one
-	got   chan []byte   // the message in it
+	ask   chan struct{} // from the receiver; taken only when there is a message, or none will follow
+	got   chan handed   // the message
 	first chan struct{} // closed when somebody has asked
 	over  chan struct{} // closed when no message comes any more; written under the session's mutex
 
 	waits atomic.Bool // who has the turn waits to be asked
+	out   bool        // owned by who has the turn: the receiver has a message, and has not asked again
 
-	busy  atomic.Bool // somebody receives, who owns:
-	asked bool        // first is closed
-	buf   []byte      // what was received last
+	busy  atomic.Bool    // somebody receives, who owns:
+	asked bool           // first is closed
+	from  *buffer.Buffer // in which the last message lies, or nil
+}
+
+// handed is a copy of a message, and the buffer in which it lies, if that was borrowed.
+type handed struct {
+	msg  []byte
+	from *buffer.Buffer
 }
 
 func newPull() *pull {
-	return &pull{ask: make(chan []byte), got: make(chan []byte, 1), first: make(chan struct{}), over: make(chan struct{})}
+	return &pull{ask: make(chan struct{}), got: make(chan handed, 1), first: make(chan struct{}), over: make(chan struct{})}
 }
 
-// pullKept is how much memory is kept for the next message.
-const pullKept = 64 << 10
-
 // Receive waits for the next message of a session whose handler says Pull. The message is valid until the next call. When none comes
-// any more the error is io.EOF, perhaps with the codec's reason around it, if the peer ended the session in order; otherwise
+// any more the error is io.EOF, perhaps with the codec's reason around it, if the peer ended the session in order, which takes effect when
+// Receive is called after the last message, so that this can still be answered; otherwise
 // [ErrClosed] with the cause. The context's error, wrapped, loses no message: the next call gets it. [ErrReceiving] says that another
 // goroutine is receiving, or iterating, [ErrNoPull] that the session's messages go to a handler. It must not be called by a
 // function of the session's own handler, for which the message would have to wait.
@@ -92,18 +99,34 @@ func (s *Session) receiveOne(ctx context.Context, p *pull) ([]byte, error) {
 		p.asked = true
 		close(p.first)
 	}
-	if cap(p.buf) > pullKept {
-		p.buf = nil
+	if p.from != nil { // no memory is held while the receiver waits
+		p.from.Release()
+		p.from = nil
 	}
 	select {
-	case p.ask <- p.buf[:0]:
-		p.buf = <-p.got
-		return p.buf, nil
+	case p.ask <- struct{}{}:
+		return s.receiveAsked(p)
 	case <-p.over:
 		return nil, s.endOfMessages()
 	case <-ctx.Done():
 		return nil, fmt.Errorf("session: receive: %w", ctx.Err())
 	}
+}
+
+// receiveAsked returns the message that was asked for, or says that none follows.
+func (s *Session) receiveAsked(p *pull) ([]byte, error) {
+	var m handed
+	select {
+	case m = <-p.got:
+	case <-p.over:
+		select {
+		case m = <-p.got:
+		default:
+			return nil, s.endOfMessages()
+		}
+	}
+	p.from = m.from
+	return m.msg, nil
 }
 
 // endOfMessages says why none comes any more.
@@ -134,21 +157,39 @@ func (s *Session) awaitFirst() {
 
 // handOver gives a message to who asks for one. It is called by who has the turn.
 func (s *Session) handOver(msg []byte) {
+	if p := s.pull; s.awaitAsk() {
+		own, from := s.srv.pools.CopyOf(msg)
+		p.got <- handed{own, from}
+		p.out = true
+	}
+}
+
+// awaitAsk waits until the receiver asks, and reports whether it does. It is called by who has the turn.
+func (s *Session) awaitAsk() bool {
 	p := s.pull
 	select {
-	case buf := <-p.ask:
-		p.got <- append(buf, msg...)
-		return
+	case <-p.ask:
+		return true
 	default:
 	}
 	s.uncork(false)
 	p.waits.Store(true)
+	defer s.pulled()
 	select {
-	case buf := <-p.ask:
-		p.got <- append(buf, msg...)
+	case <-p.ask:
+		return true
 	case <-p.over:
+		return false
 	}
-	s.pulled()
+}
+
+// awaitAnswer waits until the receiver has done with the last message: it asks for the next, or ends the session. The end of the
+// stream must not overtake the answer to a message that is being handled.
+func (s *Session) awaitAnswer() {
+	if p := s.pull; p != nil && p.out {
+		p.out = false
+		s.awaitAsk()
+	}
 }
 
 // pulled ends a wait in which the peer's silence did not count.

@@ -146,6 +146,7 @@ func (s *Session) undecoded(err error, last []byte) bool {
 	if errors.Is(err, io.EOF) {
 		by = ByPeer
 	}
+	s.awaitAnswer()
 	s.mu.Lock()
 	over := s.phase.Load() != phaseOpen && !s.byeLocked() // the peer's part of an ending that began here
 	s.endLocked(&CloseInfo{By: by, Err: decodeFailed(err)}, last, lingers)
@@ -290,6 +291,7 @@ func (s *Session) ended(err error) {
 	if len(s.in.Unread()) > 0 {
 		err = io.ErrUnexpectedEOF
 	}
+	s.awaitAnswer()
 	s.end(&CloseInfo{By: ByPeer, Err: err}, nil, quits)
 }
 

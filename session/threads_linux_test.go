@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"os"
 	"sync/atomic"
@@ -29,7 +30,9 @@ func TestUnreadPeersKeepNoThreads(t *testing.T) {
 	go func() { served <- srv.Serve(ln) }()
 	t.Cleanup(func() {
 		_ = srv.Close()
-		receive(t, served)
+		if err := receive(t, served); !errors.Is(err, session.ErrServerClosed) {
+			t.Error(err)
+		}
 	})
 	for range peers {
 		c, err := net.Dial("tcp", ln.Addr().String())
