@@ -138,24 +138,26 @@ func (b *bare) changedLocked() {
 	}
 }
 
-// yieldLocked gives the loop up at once if this session's handler holds it: nobody needs to watch for it.
-func (b *bare) yieldLocked() bool {
+// yieldLocked gives the loop up at once if this session's handler holds it: nobody needs to watch for it. A goroutine that has lost the loop,
+// now or before, does not keep its thread while it waits.
+func (b *bare) yieldLocked() (lost bool) {
 	s := b.session()
-	if s.seat.free = s.seat.away; !s.seat.inline {
-		return false
+	s.seat.free = s.seat.away
+	if d := s.seat.loop.driver.Load(); s.seat.inline {
+		stamp := d.stamp.Load()
+		if stamp%2 == 0 || d.cur.Load() != s {
+			return false
+		}
+		if next := s.seat.loop.takeOverLocked(s, d, stamp); next != nil {
+			go next.run()
+			s.drawLocked()
+			lost = true
+		}
 	}
-	d := s.seat.loop.driver.Load()
-	stamp := d.stamp.Load()
-	if stamp%2 == 0 || d.cur.Load() != s {
-		return false
-	}
-	next := s.seat.loop.takeOverLocked(s, d, stamp)
-	if next != nil {
+	if d := s.seat.loop.lostBy(s); d != nil {
 		d.thread.Release()
-		go next.run()
-		s.drawLocked()
 	}
-	return next != nil
+	return lost
 }
 
 // net makes a connection of a duplicate of the descriptor, when somebody asks for it.

@@ -78,6 +78,7 @@ type loop struct {
 	wheel    *timingwheel.Wheel[*Session]
 	seated   handle.Table[*Session] // by the handles by which the kernel knows them
 	doors    map[uint64]*door.Door  // by their handles, under which no session is seated
+	lost     map[*Session]*driver   // the drivers that have lost the loop to the handler of a session
 	posted   []*Session
 	asleep   bool
 	wakeAt   int64 // when the driver will wake by itself; valid while asleep, 0 is never
@@ -95,7 +96,10 @@ func newLoop(srv *Server) (*loop, error) {
 		return nil, err
 	}
 	_ = list.Prepare() // while it is empty; for want of a descriptor it is tried again
-	l := &loop{srv: srv, list: list, dog: dog, doors: make(map[uint64]*door.Door), wheel: timingwheel.NewWheel[*Session](wheelTick, wheelSlots)}
+	l := &loop{
+		srv: srv, list: list, dog: dog, wheel: timingwheel.NewWheel[*Session](wheelTick, wheelSlots),
+		doors: make(map[uint64]*door.Door), lost: make(map[*Session]*driver),
+	}
 	l.now.Store(srv.clock())
 	l.ended.Go(func() { dog.Run(l.rests, srv.watch.Ensure) })
 	go l.succeed(new(driver)).run()
@@ -226,6 +230,9 @@ func (d *driver) abandon() {
 		go d.loop.succeed(d).run()
 	} else {
 		d.loop.blocked.Add(-1)
+		d.loop.mu.Lock()
+		delete(d.loop.lost, d.cur.Load())
+		d.loop.mu.Unlock()
 	}
 	d.cur.Load().comeBack()
 }

@@ -38,10 +38,20 @@ func (l *loop) takeOverLocked(s *Session, d *driver, stamp uint64) (next *driver
 		return nil
 	}
 	s.seat.away, s.seat.inline = true, false
+	l.mu.Lock()
+	l.lost[s] = d
+	l.mu.Unlock()
 	s.seat.pace.Lost(l.srv.clock())
 	l.blocked.Add(1)
 	s.watchForLocked()
 	return l.succeed(d)
+}
+
+// lostBy returns the driver that lost the loop to the handler of s which its goroutine still runs, or nil.
+func (l *loop) lostBy(s *Session) *driver {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost[s]
 }
 
 // lostLoop writes what the handler that has lost its loop has sent, and tells the observer.

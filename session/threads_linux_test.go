@@ -5,27 +5,35 @@ import (
 	"errors"
 	"net"
 	"os"
-	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sluice-push/sluice/session"
 )
 
-// Replies that wait for peers that do not read keep no OS threads: the runtime ends a process that has 10,000.
+// Replies that wait for peers that do not read keep no OS threads: the runtime ends a process that has 10,000. Handlers that compute before
+// they wait lose their loop to the watch.
 func TestUnreadPeersKeepNoThreads(t *testing.T) {
-	const peers = 200
+	t.Run("after computing", func(t *testing.T) { unreadPeers(t, 30*time.Millisecond) })
+	t.Run("at once", func(t *testing.T) { unreadPeers(t, 0) })
+}
+
+func unreadPeers(t *testing.T, compute time.Duration) {
+	const peers, most = 60, 20
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var waiting atomic.Int32
-	reply := bytes.Repeat([]byte("x"), 1<<20)
+	reply := bytes.Repeat([]byte("x"), 64<<10)
 	h := &session.Handler{Message: func(s *session.Session, _ []byte) {
-		waiting.Add(1)
-		for s.Send(reply) == nil {
+		for end := time.Now().Add(compute); time.Now().Before(end); { //nolint:revive // it computes
+		}
+		for err := error(nil); err == nil; {
+			err = s.Send(reply)
 		}
 	}}
-	srv := session.NewServer(line, h, &session.Options{Engine: session.EngineLoop, Policy: session.Wait, WriteTimeout: -1})
+	o := &session.Options{Engine: session.EngineLoop, Policy: session.Wait, WriteTimeout: -1, SendBuffer: 8 << 10}
+	srv := session.NewServer(line, h, o)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
 	t.Cleanup(func() {
@@ -34,6 +42,7 @@ func TestUnreadPeersKeepNoThreads(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	before := threads(t)
 	for range peers {
 		c, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
@@ -42,12 +51,19 @@ func TestUnreadPeersKeepNoThreads(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		write(t, c, "ask\n")
 	}
-	await(t, func() bool { return waiting.Load() == peers })
-	threads, err := os.ReadDir("/proc/self/task")
+	await(t, func() bool { return srv.Stats().TakenOver+srv.Stats().Moved >= peers })
+
+	if more := threads(t) - before; more > most {
+		t.Errorf("%d more threads for %d peers that do not read", more, peers)
+	}
+}
+
+// threads returns how many the process has. The runtime keeps those that it does not need any more.
+func threads(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(threads) > 64 {
-		t.Errorf("%d threads for %d peers that do not read", len(threads), peers)
-	}
+	return len(all)
 }
