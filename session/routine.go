@@ -146,7 +146,7 @@ func (s *Session) got(n int) bool {
 	} else {
 		s.cork()
 		goOn := s.receive(n)
-		s.uncork(true)
+		s.handledAll(true)
 		if !goOn {
 			return false
 		}
@@ -255,24 +255,27 @@ func (s *Session) readFailed(err error) bool {
 	return s.phase.Load() != phaseClosed
 }
 
-// waitWritten waits until nothing is left to write, or the session has ended, or its time is over.
+// waitWritten waits until nothing is left to write, or the session has ended, or its time is over. Not every change is the last: the goroutine
+// that has written what was there before may end only now.
 func (s *Session) waitWritten() {
 	s.mu.Lock()
-	if s.quitLocked() {
-		s.mu.Unlock()
-		return
-	}
-	written := s.wakeMeLocked()
+	defer s.mu.Unlock()
 	var over <-chan time.Time
-	if s.endBy > 0 {
-		timer := time.NewTimer(time.Duration(s.endBy - s.srv.clock()))
-		defer timer.Stop()
-		over = timer.C
-	}
-	s.mu.Unlock()
-	select {
-	case <-written:
-	case <-over:
+	for !s.quitLocked() {
+		changed := s.wakeMeLocked()
+		if over == nil && s.endBy > 0 {
+			timer := time.NewTimer(time.Duration(s.endBy - s.srv.clock()))
+			defer timer.Stop()
+			over = timer.C
+		}
+		s.mu.Unlock()
+		select {
+		case <-changed:
+			s.mu.Lock()
+		case <-over:
+			s.mu.Lock()
+			return
+		}
 	}
 }
 
