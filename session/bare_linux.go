@@ -327,6 +327,7 @@ func (d *driver) giveLocked(s *Session, t turn) {
 		d.in = nil
 	}
 	s.mu.Lock()
+	s.handledLocked()
 	s.seat.inline = false
 	s.pourAloneLocked()
 	out := s.uncorkLocked()

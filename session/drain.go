@@ -65,6 +65,33 @@ func (s *Session) notifyLocked() {
 	}
 }
 
+// busyLocked reports whether messages are being handled, or one that was received has not been answered yet.
+func (s *Session) busyLocked() bool {
+	switch {
+	case s.packet != nil:
+		return s.packet.busy
+	case s.pull != nil:
+		return s.pull.out.Load()
+	}
+	return s.handling
+}
+
+// handledLocked is called when the messages of a read have been handled.
+func (s *Session) handledLocked() {
+	if s.handling = false; s.owesDrainLocked() {
+		s.mu.Unlock()
+		s.drainOnce()
+		s.mu.Lock()
+	}
+}
+
+// owesDrainLocked reports whether Drain is owed and can be called now. Then it is not owed any more.
+func (s *Session) owesDrainLocked() bool {
+	owes := s.goodbye && s.ready && s.phase.Load() == phaseOpen && !s.busyLocked()
+	s.goodbye = s.goodbye && !owes
+	return owes
+}
+
 // drainOnce calls Drain.
 func (s *Session) drainOnce() {
 	s.mu.Lock()

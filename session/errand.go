@@ -213,7 +213,7 @@ func (s *Session) do(p part, n int) bool {
 	default:
 		s.cork()
 		goOn := s.receive(n)
-		s.uncork(p == partRead)
+		s.handledAll(p == partRead)
 		return goOn
 	}
 }

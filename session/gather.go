@@ -129,7 +129,7 @@ func (s *Session) cork() {
 
 // corkLocked is cork, with a batch to gather in, if the caller has one to lend.
 func (s *Session) corkLocked(g *buffer.Batch) {
-	s.corked, s.overdue = true, false
+	s.corked, s.overdue, s.handling = true, false, true
 	if s.gathered == nil {
 		s.gathered = g
 	}
@@ -138,6 +138,19 @@ func (s *Session) corkLocked(g *buffer.Batch) {
 // uncork ends it, and writes what was gathered; inside says by whom: see batch.
 func (s *Session) uncork(inside bool) {
 	s.mu.Lock()
+	s.uncorkNowLocked(inside)
+	s.mu.Unlock()
+}
+
+// handledAll is uncork when all messages of the read have been handled.
+func (s *Session) handledAll(inside bool) {
+	s.mu.Lock()
+	s.uncorkNowLocked(inside)
+	s.handledLocked()
+	s.mu.Unlock()
+}
+
+func (s *Session) uncorkNowLocked(inside bool) {
 	if g := s.gathered; g != nil && s.pen == penFree {
 		g.Inside = inside
 		s.pourAloneLocked()
@@ -145,7 +158,6 @@ func (s *Session) uncork(inside bool) {
 	if g := s.uncorkLocked(); g != nil {
 		s.srv.pools.PutBatch(g)
 	}
-	s.mu.Unlock()
 }
 
 // uncorkLocked returns the batch that is not needed any more, if there is one: not while somebody else is writing from it.

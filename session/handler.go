@@ -68,9 +68,10 @@ type Handler struct {
 	// It is not called any more when the session is ending.
 	Writable func(*Session)
 
-	// Drain is called for every session when the server begins to shut down. It should say goodbye with [Session.End], now
-	// or soon, and runs on the goroutine that called Shutdown, so possibly during Message or even Close; for a session that is not open
-	// yet, right after Open. If it is nil, sessions are ended gently: what waits is written first.
+	// Drain is called for every session when the server begins to shut down: at once for a session that has nothing to do, and otherwise
+	// when Open, or the handling of the messages of one read, has ended; for a session whose messages are received, when the receiver asks
+	// for the next. So answers to what is being handled are sent. It should say goodbye with [Session.End], now or soon, and may run on the
+	// goroutine that called Shutdown, so possibly during Close. If it is nil, sessions are ended gently: what waits is written first.
 	Drain func(*Session)
 
 	// Close is called when the session has ended and none of its other functions is running. Nothing can be sent any more.

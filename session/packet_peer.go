@@ -130,7 +130,10 @@ func (p *packetPeer) run(m mail) (more bool) {
 		if p.s.leaves() {
 			return true
 		}
-		l, tick := p.next()
+		l, tick, drain := p.next()
+		if drain {
+			p.s.drainOnce()
+		}
 		if l == nil && !tick {
 			return false
 		}
@@ -145,20 +148,21 @@ func (p *packetPeer) run(m mail) (more bool) {
 }
 
 // next returns what there is to do, or nothing, and then the turn is over, and perhaps the session.
-func (p *packetPeer) next() (l *datagram.Letter, tick bool) {
+func (p *packetPeer) next() (l *datagram.Letter, tick, drain bool) {
 	s := p.s
 	s.mu.Lock()
 	if s.phase.Load() == phaseClosed {
 		p.turnedLocked()
-		return nil, false
+		return nil, false, false
 	}
 	l, tick = p.inbox.Take(), p.owed
 	p.owed = false
 	if l == nil && !tick {
 		p.idleLocked()
+		drain = s.owesDrainLocked()
 	}
 	s.mu.Unlock()
-	return l, tick
+	return l, tick, drain
 }
 
 // idleLocked says that nobody has the turn.

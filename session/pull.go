@@ -24,7 +24,7 @@ type pull struct {
 	over  chan struct{} // closed when no message comes any more; written under the session's mutex
 
 	waits atomic.Bool // who has the turn waits to be asked
-	out   bool        // owned by who has the turn: the receiver has a message, and has not asked again
+	out   atomic.Bool // the receiver has a message, and has not asked again
 
 	busy  atomic.Bool    // somebody receives, who owns:
 	asked bool           // first is closed
@@ -99,6 +99,14 @@ func (s *Session) receiveOne(ctx context.Context, p *pull) ([]byte, error) {
 		p.asked = true
 		close(p.first)
 	}
+	if p.out.CompareAndSwap(true, false) {
+		s.mu.Lock()
+		drain := s.owesDrainLocked()
+		s.mu.Unlock()
+		if drain {
+			s.drainOnce()
+		}
+	}
 	if p.from != nil { // no memory is held while the receiver waits
 		p.from.Release()
 		p.from = nil
@@ -159,8 +167,8 @@ func (s *Session) awaitFirst() {
 func (s *Session) handOver(msg []byte) {
 	if p := s.pull; s.awaitAsk() {
 		own, from := s.srv.pools.CopyOf(msg)
+		p.out.Store(true)
 		p.got <- handed{own, from}
-		p.out = true
 	}
 }
 
@@ -186,8 +194,7 @@ func (s *Session) awaitAsk() bool {
 // awaitAnswer waits until the receiver has done with the last message: it asks for the next, or ends the session. The end of the
 // stream must not overtake the answer to a message that is being handled.
 func (s *Session) awaitAnswer() {
-	if p := s.pull; p != nil && p.out {
-		p.out = false
+	if p := s.pull; p != nil && p.out.Load() {
 		s.awaitAsk()
 	}
 }

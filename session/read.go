@@ -119,6 +119,7 @@ func (s *Session) hasOpened() {
 	s.mu.Lock()
 	s.ready = true
 	drain := s.goodbye && s.phase.Load() == phaseOpen
+	s.goodbye = false
 	if s.pen == penFree && s.phase.Load() == phaseOpen {
 		s.notifyLocked()
 	}

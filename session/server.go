@@ -230,8 +230,8 @@ func (srv *Server) ended() {
 	srv.watch.Wait()
 }
 
-// Shutdown stops listening, calls Drain of the handler for every session, or ends it gently if there is none, and waits until all
-// sessions have ended: those that Drain does not end when their peers leave. When ctx is
+// Shutdown stops listening, calls Drain of the handler for every session, or ends it gently if there is none, as soon as the messages that
+// the session is handling have been handled, and waits until all sessions have ended: those that Drain does not end when their peers leave. When ctx is
 // done first it closes the rest as Close does, which lets go of a Drain that waits for its peer, and returns the context's error.
 // Called from a handler it does not wait.
 func (srv *Server) Shutdown(ctx context.Context) error {
@@ -266,10 +266,10 @@ func (srv *Server) drain(ctx context.Context) (over bool) {
 			return false
 		}
 		s.mu.Lock()
-		ready := s.ready
-		s.goodbye = !ready
+		s.goodbye = true
+		drain := s.owesDrainLocked()
 		s.mu.Unlock()
-		if ready {
+		if drain {
 			s.drainOnce()
 		}
 	}

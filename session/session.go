@@ -38,7 +38,8 @@ type Session struct {
 	handshake bool  // the codec has not used anything yet
 	opened    bool  // Open was called; written only by who has the turn
 	ready     bool  // Open has returned
-	goodbye   bool  // Drain is owed when it has
+	goodbye   bool  // Drain is owed when it has, and nothing is being handled
+	handling  bool  // the messages of one read are being handled, corked or not
 	linger    bool  // an ending session half-closes and waits for the peer
 	awaits    bool  // it waits for the peer's goodbye before that
 	half      bool  // it has done so

@@ -84,7 +84,7 @@ func (s *Session) takeAway(t turn) {
 	s.cork()
 	s.take(t)
 	s.in.Rest()
-	s.uncork(false)
+	s.handledAll(false)
 }
 
 // judge looks how long a turn that was away has taken, and reports whether the session stays.
