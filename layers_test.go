@@ -64,11 +64,12 @@ var layers = map[string]layer{
 	"push/alarm":    {ours: []string{"timingwheel"}},
 	"push/presence": {ours: []string{"push", "push/broker"}},
 	"push/hub":      {ours: []string{"push", "push/channel", "push/broker", "push/pace", "push/alarm", "push/presence", "timingwheel"}},
+	"push/origin":   {},
 	"push/gateway": {
-		ours: []string{"push", "push/channel", "push/hub", "push/pace", "push/protocol", "session", "timingwheel", "websocket/wire"},
+		ours: []string{"push", "push/channel", "push/hub", "push/origin", "push/pace", "push/protocol", "session", "timingwheel", "websocket/wire"},
 	},
 	"push/api":    {ours: []string{"push", "push/channel", "push/hub", "push/pace", "push/protocol"}},
-	"push/config": {ours: []string{"push"}, foreign: []string{"github.com/goccy/go-yaml"}},
+	"push/config": {ours: []string{"push", "push/origin"}, foreign: []string{"github.com/goccy/go-yaml"}},
 	"push/load": {
 		ours:    []string{"push", "push/protocol", "push/pushtest/network", "session", "transport", "websocket", "websocket/wire"},
 		foreign: []string{"github.com/HdrHistogram/hdrhistogram-go"},

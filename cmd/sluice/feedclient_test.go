@@ -238,6 +238,7 @@ func (c *feedClient) events(body io.Reader) error {
 			id = value
 		case "data":
 			data = value
+		case "retry": // this client comes again when its test says so
 		case "":
 			if err := c.event([]byte(data)); err != nil {
 				return err

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/metrics"
+	"github.com/sluice-push/sluice/push/origin"
 )
 
 // node is a hub and a gateway in one process, with the servers around them.
@@ -31,6 +32,9 @@ type node struct {
 	handler          atomic.Pointer[http.Handler] // for the public; nil as long as the broker is waited for
 	public, internal net.Listener                 // internal may be nil
 	servers          []*http.Server
+	publicServer     *http.Server // one of them
+	guard            guard
+	insecure         bool
 	serving          sync.WaitGroup
 	failed           chan error // a server that stopped by itself
 }
@@ -69,9 +73,10 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 			return err
 		}
 	}
+	n.guard, n.insecure = guard{origin.New(cfg.Origins)}, o.insecure
 	n.servePublic(cfg, o.log)
 	if n.internal != nil {
-		n.serve(n.internal, newServer(n.internalHandler(), o.log))
+		n.serve(n.internal, newServer(n.guard.byLocalName(n.internal, n.guard.notForPages(n.internalHandler())), o.log))
 	}
 	access := newAccess(cfg, o.insecure)
 	if n.broker, err = openBroker(ctx, cfg, o.log); err != nil {
@@ -110,19 +115,22 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 	})
 	n.metrics.Watch(metrics.Sources{Hub: n.hub, Gateway: n.gateway, API: calls, Broker: n.broker})
 	handler := n.publicHandler(calls, o.page)
+	if o.insecure {
+		handler = n.guard.byLocalName(n.public, handler)
+	}
 	n.handler.Store(&handler)
 	return nil
 }
 
 // servePublic serves the public address. Who comes while the broker is waited for is told to come again.
 func (n *node) servePublic(cfg *config.Config, log *slog.Logger) {
+	comeAgain := gateway.Waiting(cfg.Origins, waiting)
 	s := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h := n.handler.Load(); h != nil {
 			(*h).ServeHTTP(w, r)
 			return
 		}
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, waiting, http.StatusServiceUnavailable)
+		comeAgain.ServeHTTP(w, r)
 	}), log)
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		// A stream of events stays with net/http: what the kernel holds for it is bounded here.
@@ -131,13 +139,14 @@ func (n *node) servePublic(cfg *config.Config, log *slog.Logger) {
 		}
 		return ctx
 	}
+	n.publicServer = s
 	n.serve(early.Listen(n.public, n.atOnce, log), s)
 }
 
 // atOnce returns the handler of requests that are handled where they are accepted: those that begin a WebSocket connection.
 func (n *node) atOnce(r *http.Request) http.Handler {
-	if n.handler.Load() == nil {
-		return nil
+	if n.handler.Load() == nil || n.insecure && !n.guard.namesThis(n.public, r) {
+		return nil // net/http calls the handler that says why
 	}
 	return n.gateway.AtOnce(r)
 }
@@ -198,7 +207,7 @@ func (n *node) serve(l net.Listener, s *http.Server) {
 func (n *node) publicHandler(calls http.Handler, page bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/connection/", n.gateway.Handler())
-	mux.Handle(api.Prefix, calls)
+	mux.Handle(api.Prefix, n.guard.forProgramsAndPages(calls))
 	if page {
 		mux.Handle("/", pageHandler())
 	}
@@ -237,9 +246,22 @@ func (n *node) ready(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintln(w, "ready")
 }
 
-// stop ends the node in order: clients first, then requests under way, then what they used. When ctx ends it is less patient.
+// stopListening closes the public address. Requests under way go on.
+func (n *node) stopListening(ctx context.Context) {
+	if n.publicServer == nil {
+		return
+	}
+	closed := make(chan struct{})
+	n.publicServer.RegisterOnShutdown(sync.OnceFunc(func() { close(closed) })) // called when the listener is
+	n.serving.Go(func() { _ = n.publicServer.Shutdown(ctx) })                  // stop looks at the error
+	<-closed
+}
+
+// stop ends the node in order: nobody connects any more, then clients end, then requests under way, then what they used. When ctx ends it is
+// less patient. Health is told until the end.
 func (n *node) stop(ctx context.Context) error {
 	var errs []error
+	n.stopListening(ctx)
 	if n.gateway != nil {
 		errs = append(errs, n.gateway.Shutdown(ctx))
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/push"
+	weborigin "github.com/sluice-push/sluice/push/origin"
 )
 
 // Validate reports everything that is wrong with c as an [*Error], without places: use it for a configuration made by code.
@@ -138,10 +139,9 @@ func (a API) check(r *report) {
 }
 
 func checkOrigins(r *report, origins []string) {
-	for i, origin := range origins {
-		u, err := url.Parse(origin)
-		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin) {
-			r.invalid(fmt.Sprintf("origins[%d]", i), "%s is not an origin (https://example.org or https://example.org:8443)", quote(origin))
+	for i, s := range origins {
+		if err := weborigin.Check(s); err != nil {
+			r.invalid(fmt.Sprintf("origins[%d]", i), "no page has the origin %s: %v", quote(s), err)
 		}
 	}
 }

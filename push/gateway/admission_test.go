@@ -97,6 +97,9 @@ func TestOrigins(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPlace(t, &gateway.Options{Origins: tt.allowed})
+			if !tt.want {
+				p.log.expect("a page of another origin was refused")
+			}
 			header := http.Header{}
 			if tt.origin != "" {
 				header.Set("Origin", strings.ReplaceAll(tt.origin, "HOST", p.addr))

@@ -37,9 +37,14 @@ type client struct {
 }
 
 func (g *Gateway) serveWebSocket(w http.ResponseWriter, r *http.Request) {
+	if speaksProtobuf(r) {
+		g.counts.request.Add(1)
+		refuse(w, r, http.StatusBadRequest, "this node does not speak the Protobuf form of the protocol yet: use JSON")
+		return
+	}
 	addr := addressOf(r.RemoteAddr)
 	if err := g.admit(addr); err != nil {
-		refuse(w, r, http.StatusServiceUnavailable, err.Error())
+		comeAgain(w, r, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	defer g.arriving.Done()
@@ -47,7 +52,7 @@ func (g *Gateway) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 	up, err := g.websockets.Upgrade(&c.codec, w, r)
 	if err != nil {
 		g.leave(addr)
-		g.counts.countRefused(err)
+		g.countRefused(err, r)
 		g.options.Logger.Debug("a WebSocket handshake was refused", "remote", r.RemoteAddr, "error", err)
 		return
 	}

@@ -14,9 +14,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-push/sluice/internal/origin"
+	clientaddr "github.com/sluice-push/sluice/internal/origin"
+	"github.com/sluice-push/sluice/internal/seldom"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/hub"
+	"github.com/sluice-push/sluice/push/origin"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/websocket/wire"
 )
@@ -49,8 +51,8 @@ type Options struct {
 	Authenticate func(ctx context.Context, token string, r *http.Request) (push.ClientInfo, error)
 	// Permit says whether a client may do something with a channel: nil or the error that it is answered. nil permits everything.
 	Permit func(c push.ClientInfo, channel string, a Action) error
-	// Origins are the web origins whose pages may connect, as in "https://example.org"; * stands for all. Pages of the gateway's own
-	// host may always.
+	// Origins are the web origins whose pages may connect, as in "https://example.org" or "https://*.example.org"; * stands for all, see
+	// [origin.New]. Pages of the gateway's own host may always.
 	Origins []string
 
 	// MessageBytes bounds what a client sends at a time; default 64 KiB, never off.
@@ -137,8 +139,11 @@ type Gateway struct {
 	running  sync.WaitGroup // the heartbeat
 	buffers  sync.Pool      // *[]byte, in which replies are encoded
 	counts   *counters
-	agenda   *agenda // of the heartbeat
-	waiting  lookup  // what waits to be written
+	pages    *origin.Rules // which may connect
+
+	originWarnings seldom.Warning
+	agenda         *agenda // of the heartbeat
+	waiting        lookup  // what waits to be written
 
 	mu        sync.Mutex // guards what follows
 	closing   bool
@@ -153,6 +158,7 @@ func New(h *hub.Hub, o *Options) *Gateway {
 		hub: h, options: o.withDefaults(), began: time.Now(), counts: newCounters(), agenda: newAgenda(),
 		addresses: map[netip.Addr]int{}, streams: map[*stream]struct{}{},
 	}
+	g.pages = origin.New(g.options.Origins)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.server = session.NewServer(nil, &session.Handler{
 		Open:     func(s *session.Session) error { s.Value().(*client).opened(s); return nil },
@@ -168,8 +174,9 @@ func New(h *hub.Hub, o *Options) *Gateway {
 		Logger:       g.options.Logger,
 	})
 	g.websockets = wire.NewEndpoint(&wire.Options{
-		MaxMessage:  g.options.MessageBytes,
-		CheckOrigin: func(r *wire.Request) bool { return g.originAllowed(r.Origin, r.Host) },
+		MaxMessage:   g.options.MessageBytes,
+		CheckOrigin:  func(r *wire.Request) bool { return g.pages.AllowOrigin(r.Origin, r.Host) },
+		Subprotocols: []string{jsonSubprotocol},
 	})
 	g.running.Go(g.heartbeat)
 	return g
@@ -180,7 +187,7 @@ func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+WebSocketPath, g.serveWebSocket)
 	mux.HandleFunc("GET "+SSEPath, g.serveSSE)
-	return mux
+	return forPages(g.pages, mux)
 }
 
 // AtOnce returns what serves a request to begin a WebSocket connection, nil for every other. It waits for nothing, so it may run where connections are
@@ -284,7 +291,7 @@ func addressOf(remote string) netip.Addr {
 	if err != nil {
 		return netip.Addr{}
 	}
-	return origin.Of(addr)
+	return clientaddr.Of(addr)
 }
 
 // refuse answers a request that cannot become a client, and ends its connection, unless that carries other requests as well.

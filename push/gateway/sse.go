@@ -49,9 +49,9 @@ func (g *Gateway) serveSSE(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusMethodNotAllowed, "use GET")
 		return
 	}
-	if !g.originAllowed(r.Header.Get("Origin"), r.Host) {
-		g.counts.origin.Add(1)
-		refuse(w, r, http.StatusForbidden, "pages of this origin may not connect")
+	if !g.pages.Allow(r) {
+		g.refuseOrigin(r.Header["Origin"], r.Host, r.RemoteAddr)
+		refuse(w, r, http.StatusForbidden, notThisOrigin)
 		return
 	}
 	connect, err := connectOf(r)
@@ -62,7 +62,7 @@ func (g *Gateway) serveSSE(w http.ResponseWriter, r *http.Request) {
 	}
 	addr := addressOf(r.RemoteAddr)
 	if err := g.admit(addr); err != nil {
-		refuse(w, r, http.StatusServiceUnavailable, err.Error())
+		comeAgain(w, r, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	defer g.leave(addr)
@@ -110,7 +110,11 @@ func connectOf(r *http.Request) (*protocol.ConnectRequest, error) {
 			return nil, err
 		}
 	}
-	for name, at := range parseVector(r.Header.Get("Last-Event-ID")) {
+	last := r.Header.Get("Last-Event-ID")
+	if last == "" {
+		last = r.URL.Query().Get("lastEventId") // of polyfills that may not set the header (Yaffle/EventSource)
+	}
+	for name, at := range parseVector(last) {
 		if sub, ok := cmd.Connect.Subs[name]; ok {
 			sub.Recover, sub.Position = true, at
 			cmd.Connect.Subs[name] = sub
@@ -161,19 +165,11 @@ func (s *stream) run(ctx context.Context, connect *protocol.ConnectRequest) {
 		s.reject(err)
 		return
 	}
-	header := s.w.Header()
-	header.Set("Content-Type", "text/event-stream")
-	header.Set("Cache-Control", "no-store")
-	header.Set("X-Accel-Buffering", "no") // nginx would hold events back
-	if origin := s.r.Header.Get("Origin"); origin != "" {
-		header.Set("Access-Control-Allow-Origin", origin) // it has been looked at; without this the browser hides the events from the page
-		header.Set("Access-Control-Allow-Credentials", "true")
-		header.Set("Vary", "Origin")
-	}
+	streamHeader(s.w.Header())
 	s.pump(ctx, h, hello)
 }
 
-// reject answers a request that does not become a stream. A browser does not try again after that.
+// reject answers a request that does not become a stream. A browser tries again only if the reason is temporary.
 func (s *stream) reject(err error) {
 	s.gateway.counts.client.Add(1)
 	var e *push.Error
@@ -181,11 +177,11 @@ func (s *stream) reject(err error) {
 	switch {
 	case s.r.Context().Err() != nil, s.gateway.ctx.Err() != nil: // one side is gone, which may well be the error
 	case errors.As(err, &d) && d.Reconnect():
-		refuse(s.w, s.r, http.StatusServiceUnavailable, d.Reason)
+		comeAgain(s.w, s.r, http.StatusServiceUnavailable, d.Reason)
 	case errors.As(err, &d):
 		refuse(s.w, s.r, http.StatusForbidden, d.Reason)
 	case errors.As(err, &e) && e.Temporary:
-		refuse(s.w, s.r, http.StatusServiceUnavailable, e.Message)
+		comeAgain(s.w, s.r, http.StatusServiceUnavailable, e.Message)
 	case errors.Is(err, push.ErrUnauthorized), errors.Is(err, push.ErrTokenExpired):
 		refuse(s.w, s.r, http.StatusUnauthorized, e.Message)
 	case errors.Is(err, push.ErrPermissionDenied):
@@ -194,7 +190,7 @@ func (s *stream) reject(err error) {
 		refuse(s.w, s.r, http.StatusBadRequest, e.Message)
 	default:
 		s.gateway.options.Logger.Error("an SSE client could not connect", "error", err)
-		refuse(s.w, s.r, http.StatusInternalServerError, push.ErrInternal.Message)
+		comeAgain(s.w, s.r, http.StatusInternalServerError, push.ErrInternal.Message)
 	}
 }
 
@@ -271,7 +267,7 @@ func (s *stream) open(hello []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.opened = true
-	return s.appendEvent(nil, hello)
+	return s.appendEvent(appendRetry(nil), hello)
 }
 
 // take exchanges the buffer for an empty one, with the memory of spare unless that is too large to be kept.

@@ -19,6 +19,7 @@ type sseClient struct {
 	lines  *bufio.Scanner
 	cancel context.CancelFunc
 	ids    []string // of all events so far that had one
+	retry  string   // when to connect again, in milliseconds
 }
 
 // event is what a browser makes of one.
@@ -38,13 +39,16 @@ func (p *place) stream(connect, lastID string, header ...http.Header) *sseClient
 	return c
 }
 
-// tryStream returns nil when the stream is refused.
+// tryStream returns nil when the stream is refused. A lastID that begins with a question mark is sent in the query.
 func (p *place) tryStream(connect, lastID string, header ...http.Header) (*sseClient, *http.Response) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.t.Context()), p.limit)
 	u := "http://" + p.addr + gateway.SSEPath
 	if connect != "" {
 		u += "?cf_connect=" + url.QueryEscape(connect)
+	}
+	if id, inQuery := strings.CutPrefix(lastID, "?"); inQuery {
+		u, lastID = u+"&lastEventId="+url.QueryEscape(id), ""
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
 	must(p.t, err)
@@ -94,6 +98,8 @@ func (c *sseClient) read() (e event, ok bool) {
 		case "id":
 			e.id, e.hasID = strings.TrimPrefix(value, " "), true
 			c.ids = append(c.ids, e.id)
+		case "retry":
+			c.retry = strings.TrimPrefix(value, " ")
 		case "data":
 			e.data, ok = strings.TrimPrefix(value, " "), true
 		default:

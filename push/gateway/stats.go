@@ -121,12 +121,12 @@ func (g *Gateway) Stats() Stats {
 }
 
 // countRefused counts a handshake that wire refused.
-func (c *counters) countRefused(err error) {
-	if r := new(wire.Refusal); errors.As(err, &r) && r.Status == http.StatusForbidden {
-		c.origin.Add(1)
+func (g *Gateway) countRefused(err error, r *http.Request) {
+	if refusal := new(wire.Refusal); errors.As(err, &refusal) && refusal.Status == http.StatusForbidden {
+		g.refuseOrigin(r.Header["Origin"], r.Host, r.RemoteAddr)
 		return
 	}
-	c.request.Add(1)
+	g.counts.request.Add(1)
 }
 
 // countEnd counts the end of a WebSocket connection to which the server has not said goodbye.

@@ -48,6 +48,7 @@ func TestStats(t *testing.T) {
 // Connections that become no clients are counted by why.
 func TestStatsRefused(t *testing.T) {
 	p := newPlace(t, &gateway.Options{Sessions: 2, SessionsPerAddress: 1})
+	p.log.expect("a page of another origin was refused")
 	evil := http.Header{"Origin": {"https://evil.example"}}
 	if _, _, err := p.dialWS(evil); err == nil {
 		t.Error("a page of another origin was let in")
