@@ -189,8 +189,9 @@ const (
 	lookEvery = 10 * time.Second
 	// lookPause is how long nothing is looked after again, whatever happens.
 	lookPause = 200 * time.Millisecond
-	// noteEvery is how often it is noted how far the streams have come.
-	noteEvery = time.Second
+	// noteEvery is how often it is noted how far the streams have come, and looked whether the data folder is there. What was acknowledged since
+	// may be lost unseen, with the folder or by damage before the process is killed.
+	noteEvery = 250 * time.Millisecond
 )
 
 // wake asks for the server and the partitions to be looked after.
@@ -250,9 +251,7 @@ func (b *Broker) noteHeads() {
 		}
 		p.mu.Unlock()
 	}
-	if err := b.host.note(heads); err != nil {
-		b.opts.Logger.Warn("the mark of the data folder cannot be written", "error", err)
-	}
+	b.host.check(heads)
 }
 
 func (b *Broker) allPartitions() []*partition {
@@ -264,6 +263,9 @@ func (b *Broker) allPartitions() []*partition {
 	}
 	return out
 }
+
+// whyFailed says why an embedded server cannot write.
+func (b *Broker) whyFailed() string { return b.host.whyFailed() }
 
 // failure returns what is closed when an embedded server cannot write any more.
 func (b *Broker) failure() <-chan struct{} {

@@ -34,6 +34,7 @@ type host struct {
 
 	failMu sync.Mutex    // taken while the server holds any of its locks
 	failed chan struct{} // guarded by failMu: closed when the server could not write, and replaced with the server
+	why    string        // guarded by failMu: why it could not; empty: for lack of space
 }
 
 // startHost starts a server on the data folder.
@@ -192,11 +193,38 @@ func (h *host) failure() <-chan struct{} {
 }
 
 // fail notes that the server could not write. It says nothing to publishers then, and does not try again before it is started anew.
-func (h *host) fail() {
+func (h *host) fail() { h.failBecause("") }
+
+// failBecause is fail for a reason that publishers are told.
+func (h *host) failBecause(why string) {
 	h.failMu.Lock()
 	defer h.failMu.Unlock()
 	if !isClosed(h.failed) {
+		h.why = why
 		close(h.failed)
+	}
+}
+
+// whyFailed says why the server cannot write.
+func (h *host) whyFailed() string {
+	h.failMu.Lock()
+	defer h.failMu.Unlock()
+	if h.why != "" {
+		return h.why
+	}
+	return space
+}
+
+// check stops publishing when the data folder is not there any more, or its mark cannot be written: the server goes on writing to files that were
+// deleted, without an error.
+func (h *host) check(heads map[string]head) {
+	err := h.mark.missing(heads)
+	if err == nil {
+		err = h.mark.note(heads)
+	}
+	if err != nil && !isClosed(h.failure()) {
+		h.opts.Logger.Error("the data folder was lost or cannot be written: publications are refused", "folder", h.opts.Dir, "error", err)
+		h.failBecause(fmt.Sprintf("the data folder was lost or cannot be written (%v)", err))
 	}
 }
 
@@ -222,6 +250,9 @@ func (h *host) mend() {
 	if free := freeIn(h.opts.Dir); free >= 0 && free < mendRoom {
 		return
 	}
+	if h.mark.missing(nil) != nil {
+		return // a server would begin with an empty folder, in the same epochs: the node has to be started anew for that
+	}
 	if h.srv != nil {
 		h.opts.Logger.Error("the embedded server could not write to its data folder; starting it again", "folder", h.opts.Dir)
 		h.srv.Shutdown()
@@ -229,7 +260,7 @@ func (h *host) mend() {
 		h.srv = nil
 	}
 	h.failMu.Lock()
-	h.failed = make(chan struct{})
+	h.failed, h.why = make(chan struct{}), ""
 	h.failMu.Unlock()
 	srv, err := h.serve()
 	if err != nil {
@@ -242,8 +273,6 @@ func (h *host) mend() {
 func (h *host) generation() string { return h.mark.generation() }
 
 func (h *host) noted(stream string) head { return h.mark.noted(stream) }
-
-func (h *host) note(heads map[string]head) error { return h.mark.note(heads) }
 
 // close shuts the server down and marks the folder as complete.
 func (h *host) close() error {

@@ -188,6 +188,30 @@ func (m *mark) noted(stream string) head {
 	return m.have.Heads[stream]
 }
 
+// missing returns an error if the folder is not the one that was opened, or the mark or the files of a stream are gone.
+func (m *mark) missing(heads map[string]head) error {
+	opened, err := m.lock.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(filepath.Join(m.dir, lockName))
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(opened, there) {
+		return errors.New("another folder was put in its place")
+	}
+	if _, err := os.Stat(m.path()); err != nil {
+		return err
+	}
+	for stream := range heads {
+		if _, err := os.Stat(filepath.Join(m.dir, "jetstream", "$G", "streams", stream, "msgs")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // note keeps how far streams have come; of those that are not named, what is known stays.
 func (m *mark) note(heads map[string]head) error {
 	m.mu.Lock()

@@ -30,7 +30,7 @@ func (p *partition) publish(ctx context.Context, m *broker.Message, idempotencyK
 	failed := p.broker.failure()
 	if isClosed(failed) {
 		p.broker.wake()
-		return push.Position{}, fmt.Errorf("%w: %s cannot write: %s", broker.ErrBusy, p.broker.where(), space)
+		return push.Position{}, fmt.Errorf("%w: %s cannot write: %s", broker.ErrBusy, p.broker.where(), p.broker.whyFailed())
 	}
 	if m.Op == push.Remove && !p.hasRemovals() {
 		if err := p.noteRemoval(ctx); err != nil {
@@ -65,7 +65,7 @@ func (p *partition) publish(ctx context.Context, m *broker.Message, idempotencyK
 		p.window.leave(msg.Subject)
 		return push.Position{}, p.refused(err)
 	case <-failed:
-		err = fmt.Errorf("%s could not write: %s", p.broker.where(), space)
+		err = fmt.Errorf("%s could not write: %s", p.broker.where(), p.broker.whyFailed())
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-p.broker.ctx.Done():
