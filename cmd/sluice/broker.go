@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -90,6 +91,9 @@ func presentable(data []byte) ([]byte, error) {
 	compact, err := protocol.CompactData(data)
 	if err == nil {
 		return compact, nil
+	}
+	if refused := new(protocol.SyntaxError); errors.As(err, &refused) && refused.IsJSON {
+		return nil, err // a string would hide what it is
 	}
 	if !utf8.Valid(data) {
 		return nil, fmt.Errorf("it is neither JSON nor text: %w", err)

@@ -12,3 +12,6 @@ func RunCommand(stdin string, variables []string, args ...string) (code int, std
 	code = run(args, env)
 	return code, out.String(), errs.String()
 }
+
+// Presentable returns data of other programs as clients are given it.
+func Presentable(data []byte) ([]byte, error) { return presentable(data) }

@@ -2,9 +2,11 @@ package api
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -118,10 +120,8 @@ func New(h *hub.Hub, o *Options) *Handler {
 func typed[T any](f func(context.Context, *T) (any, error)) func(context.Context, []byte) (any, error) {
 	return func(ctx context.Context, body []byte) (any, error) {
 		var r T
-		if len(body) > 0 {
-			if err := json.Unmarshal(body, &r); err != nil {
-				return nil, &malformed{cause: err}
-			}
+		if err := decode(body, &r); err != nil {
+			return nil, err
 		}
 		return f(ctx, &r)
 	}
@@ -196,8 +196,17 @@ func (a *Handler) authorize(r *http.Request, s Scope) (status int, e *push.Error
 // body reads a request's body within the bounds of size and time, or returns how to refuse it.
 func (a *Handler) body(w http.ResponseWriter, r *http.Request) (body []byte, status int, e *push.Error) {
 	in := http.NewResponseController(w)
+	var err error
 	_ = in.SetReadDeadline(time.Now().Add(a.options.Timeout)) // where it is not supported the server's own deadlines have to do
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.options.MaxBody))
+	bounded := http.MaxBytesReader(w, r.Body, a.options.MaxBody)
+	switch encoding := strings.ToLower(r.Header.Get("Content-Encoding")); encoding {
+	case "", "identity":
+		body, err = io.ReadAll(bounded)
+	case "gzip":
+		body, err = a.unzip(bounded)
+	default:
+		return nil, http.StatusUnsupportedMediaType, push.ErrBadRequest.WithMessage("the encoding %q is not available: use gzip or none", encoding)
+	}
 	if err == nil {
 		_ = in.SetReadDeadline(time.Time{}) // what is read from now on only tells that the caller hung up
 	}
@@ -209,6 +218,19 @@ func (a *Handler) body(w http.ResponseWriter, r *http.Request) (body []byte, sta
 		return nil, http.StatusBadRequest, push.ErrBadRequest.WithMessage("the body did not arrive: %v", err)
 	}
 	return body, 0, nil
+}
+
+// unzip reads a compressed body, of which no more comes out than a body may have.
+func (a *Handler) unzip(in io.Reader) ([]byte, error) {
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, fmt.Errorf("gzip: %w", err)
+	}
+	out, err := io.ReadAll(io.LimitReader(z, a.options.MaxBody+1))
+	if err == nil && int64(len(out)) > a.options.MaxBody {
+		return nil, &http.MaxBytesError{Limit: a.options.MaxBody}
+	}
+	return out, err
 }
 
 // apiKey returns the key that a request carries.

@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 )
 
 // malformed is a body that is not what the method takes. It says so in the caller's words: which member, and what is wanted there.
 type malformed struct {
-	cause error // from encoding/json
+	member string // empty for the body itself
+	cause  error
 }
 
-// Unwrap returns the decoder's error.
+// Unwrap returns the cause.
 func (m *malformed) Unwrap() error { return m.cause }
 
 // Error says what is wrong, and where.
@@ -21,13 +21,14 @@ func (m *malformed) Error() string {
 	var ill *json.UnmarshalTypeError
 	var broken *json.SyntaxError
 	switch {
-	case errors.As(m.cause, &ill) && ill.Field == "":
+	case errors.As(m.cause, &ill) && m.member == "":
 		return fmt.Sprintf("%s is wanted, not %s", wanted(ill.Type), ill.Value)
 	case errors.As(m.cause, &ill):
-		member := strings.TrimPrefix(ill.Field, "publishRequest.") // which broadcast embeds
-		return fmt.Sprintf("%s: %s is wanted, not %s", member, wanted(ill.Type), ill.Value)
+		return fmt.Sprintf("%s: %s is wanted, not %s", m.member, wanted(ill.Type), ill.Value)
 	case errors.As(m.cause, &broken):
 		return fmt.Sprintf("%v at byte %d", broken, broken.Offset)
+	case m.member != "":
+		return fmt.Sprintf("%s: %v", m.member, m.cause)
 	default:
 		return m.cause.Error()
 	}

@@ -38,7 +38,7 @@ func TestPublishRefused(t *testing.T) {
 		MaxData: 16,
 		Allow:   func(name string, _ api.Action) bool { return name != "secret" },
 	})
-	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for _, tt := range []struct{ name, body, want string }{
 		{"nothing", ``, `{"error":{"code":107,"message":"data is missing"}}`},
 		{"null", `null`, `{"error":{"code":107,"message":"data is missing"}}`},
@@ -81,8 +81,11 @@ func TestPublishRefused(t *testing.T) {
 		})
 	}
 	unbounded := newPlace(t, nil)
-	if got := unbounded.call("publish", `{"channel":"a","data":`+deep+`}`); !strings.Contains(got, `"code":107,"message":"data: `) {
+	if got := unbounded.call("publish", `{"channel":"a","data":`+deep(129)+`}`); !strings.Contains(got, `"code":107,"message":"data: `) {
 		t.Errorf("deep data: %s", got)
+	}
+	if got := unbounded.call("publish", `{"channel":"a","data":`+deep(128)+`}`); !strings.Contains(got, `"offset":1`) {
+		t.Errorf("data as deep as may be: %s", got)
 	}
 }
 

@@ -18,6 +18,11 @@ type publishRequest struct {
 	Removed        bool              `json:"removed"`
 	Tags           map[string]string `json:"tags"`
 	IdempotencyKey string            `json:"idempotency_key"`
+
+	B64Data      []byte `json:"b64data"` // the bytes of data, in base64, instead of it
+	SkipHistory  absent `json:"skip_history"`
+	Version      absent `json:"version"`
+	VersionEpoch absent `json:"version_epoch"`
 }
 
 type publishResult struct {
@@ -58,6 +63,16 @@ func (a *Handler) allowed(name string, action Action) error {
 // publication makes the publication that a request asks for.
 func (a *Handler) publication(r *publishRequest) (push.Publication, error) {
 	p := push.Publication{Key: r.Key, Tags: r.Tags}
+	err := refuseAbsent(map[string]absent{"skip_history": r.SkipHistory, "version": r.Version, "version_epoch": r.VersionEpoch})
+	if err != nil {
+		return p, err
+	}
+	if len(r.B64Data) > 0 {
+		if len(r.Data) > 0 && string(r.Data) != "null" {
+			return p, push.ErrBadRequest.WithMessage("data and b64data are both there")
+		}
+		r.Data = r.B64Data
+	}
 	hasData := len(r.Data) > 0 && string(r.Data) != "null"
 	switch {
 	case r.Removed && hasData:
@@ -253,6 +268,7 @@ type disconnectRequest struct {
 	Code      uint16   `json:"code"`
 	Reason    string   `json:"reason"`
 	Whitelist []string `json:"whitelist"`
+	Session   absent   `json:"session"`
 	// Disconnect is where Centrifugo expects code and reason; both places are accepted.
 	Disconnect *struct {
 		Code   uint16 `json:"code"`
@@ -261,6 +277,9 @@ type disconnectRequest struct {
 }
 
 func (a *Handler) disconnect(ctx context.Context, r *disconnectRequest) (any, error) {
+	if err := refuseAbsent(map[string]absent{"session": r.Session}); err != nil {
+		return nil, err
+	}
 	if r.User == "" && r.Client == "" {
 		return nil, push.ErrBadRequest.WithMessage("user or client is missing")
 	}
@@ -287,9 +306,13 @@ type unsubscribeRequest struct {
 	Channel string `json:"channel"`
 	User    string `json:"user"`
 	Client  string `json:"client"`
+	Session absent `json:"session"`
 }
 
 func (a *Handler) unsubscribe(ctx context.Context, r *unsubscribeRequest) (any, error) {
+	if err := refuseAbsent(map[string]absent{"session": r.Session}); err != nil {
+		return nil, err
+	}
 	switch {
 	case r.Channel == "":
 		return nil, push.ErrBadRequest.WithMessage("channel is missing")

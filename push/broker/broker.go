@@ -70,6 +70,7 @@ type Stats struct {
 	Kind       string // memory, nats
 	Connected  bool   // its server can be reached; one in the process always can
 	Reconnects uint64 // how often a connection to the server was made anew
+	Refused    uint64 // messages of others that are no publications, or cannot be given to clients, and were left out
 	Pending    int    // publications under way: not acknowledged, or not yet given to the followers of this process
 	Stored     int64  // bytes that an embedded server holds on disk, at most
 	StoreLimit int64  // bytes that publications may come to there; 0: no limit

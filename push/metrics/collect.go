@@ -134,6 +134,7 @@ func (m *Metrics) collectBroker(to sink, s broker.Stats) {
 	}
 	to.number(fs.connected, float64(connected), s.Kind)
 	to.number(fs.reconnects, float64(s.Reconnects))
+	to.number(fs.refusedMessages, float64(s.Refused))
 	to.number(fs.pending, float64(s.Pending))
 	to.number(fs.stored, float64(s.Stored))
 	to.number(fs.storeLimit, float64(s.StoreLimit))

@@ -31,7 +31,7 @@ type families struct {
 
 	requests, requestTimes family
 
-	connected, reconnects, pending, stored, storeLimit family
+	connected, reconnects, refusedMessages, pending, stored, storeLimit family
 }
 
 func (fs *families) add(kind prometheus.ValueType, name, help string, labels ...string) family {
@@ -60,6 +60,7 @@ func newFamilies() *families {
 
 	fs.connected = fs.gauge("broker_connected", "Whether the broker can be reached.", "kind")
 	fs.reconnects = fs.counter("broker_reconnects_total", "How often a connection to the broker was made anew.")
+	fs.refusedMessages = fs.counter("broker_refused_messages_total", "Messages in the broker that are no publications, or unfit for clients, and were left out.")
 	fs.pending = fs.gauge("broker_pending_publications", "Publications that are not acknowledged, or not yet given to this node's channels.")
 	fs.stored = fs.gauge("broker_stored_bytes", "Bytes that an embedded broker holds on disk, at most.")
 	fs.storeLimit = fs.gauge("broker_store_limit_bytes", "Bytes that publications may come to there; 0: no limit.")

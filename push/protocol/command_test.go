@@ -149,8 +149,8 @@ func TestDecodeCommandLenience(t *testing.T) {
 		{"last member counts", `{"id":2,"id":1,"subscribe":{"channel":"b","token":"t","channel":"a","token":null}}`, subscribeA},
 		{"null is zero", `{"id":1,"subscribe":{"channel":"a","offset":null,"recover":null,"tf":null}}`, subscribeA},
 		{"names are exact", `{"id":1,"subscribe":{"channel":"a","Channel":"b"}}`, subscribeA},
-		{"escapes", `{"id":1,"rpc":{"method":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00\ud83dx\ude00"}}`, protocol.Command{
-			ID: 1, Kind: protocol.KindRPC, RPC: protocol.RPCRequest{Method: "\"\\/\b\f\n\r\té😀\ufffdx\ufffd"},
+		{"escapes", `{"id":1,"rpc":{"method":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00"}}`, protocol.Command{
+			ID: 1, Kind: protocol.KindRPC, RPC: protocol.RPCRequest{Method: "\"\\/\b\f\n\r\té😀"},
 		}},
 		{"data with spaces", `{"id":1,"publish":{"data": { "a" : 1 } }}`, publishData(`{ "a" : 1 }`)},
 		{"data on several lines", "{\"id\":1,\"publish\":{\"data\":{\r\"a \\\" \\n\" : 1\n}\n}}", publishData(`{"a \" \n":1}`)},
@@ -191,6 +191,12 @@ func TestDecodeCommandRefusesWhatCanBeAnswered(t *testing.T) {
 		{"limit of a page", `{"id":1,"subscribe":{"limit":1.5}}`, "subscribe.limit: an integer of 32 bits is wanted at byte 29"},
 		{"phase", `{"id":1,"subscribe":{"phase":-1}}`, "subscribe.phase: an integer between 0 and 4294967295 is wanted at byte 29"},
 		{"cursor", `{"id":1,"subscribe":{"cursor":3}}`, "subscribe.cursor: a string is wanted at byte 30"},
+		{"too deep", `{"id":1,"rpc":{"data":` + nested(129) + `}}`, "rpc: a value is nested deeper than 128 levels at byte 150"},
+		{"too deep, with brackets in strings", `{"id":1,"rpc":{"data":` + strings.Replace(nested(129), "[]", `["]]]\"]"]`, 1) + `}}`, "rpc: a value is nested deeper than 128 levels at byte 150"},
+		{"too deep, ID behind", `{"x":` + nested(500_000) + `,"ping":{},"id":1}`, "a value is nested deeper than 128 levels at byte 133"},
+		{"half a pair", `{"id":1,"publish":{"data":"\ud83d"}}`, "publish: half of a surrogate pair in a string at byte 27"},
+		{"half a pair and another character", `{"id":1,"publish":{"data":{"a\ud83d\u0041":1}}}`, "publish: half of a surrogate pair in a string at byte 29"},
+		{"second half", `{"id":1,"publish":{"channel":"\ude00"}}`, "publish: half of a surrogate pair in a string at byte 30"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var c protocol.Command
@@ -248,8 +254,8 @@ func TestDecodeCommandRefusesBrokenLines(t *testing.T) {
 		{"ID of the wrong type", `{"id":"1","ping":{}}`, "id: an integer between 0 and 4294967295 is wanted", 6},
 		{"ID too large", `{"id":4294967296,"ping":{}}`, "id: an integer between 0 and 4294967295 is wanted", 6},
 		{"wrong type without ID", `{"send":5}`, "send: an object is wanted", 8},
-		{"too deep", `{"rpc":{"data":` + strings.Repeat("[", 33) + strings.Repeat("]", 33) + `}}`, "nested deeper than 32 levels", 47},
-		{"too deep aside", `{"x":` + strings.Repeat(`{"":`, 33) + `1` + strings.Repeat("}", 34), "nested deeper than 32 levels", 133},
+		{"too deep without ID", `{"send":{"data":` + nested(129) + `}}`, "send: a value is nested deeper than 128 levels", 144},
+		{"too deep without end", `{"id":1,"rpc":{"data":` + strings.Repeat("[", 200), "ends where ']' or '}' is expected", 222},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := protocol.DecodeCommand([]byte(tt.json), &protocol.Command{})
@@ -267,9 +273,11 @@ func TestDecodeCommandRefusesBrokenLines(t *testing.T) {
 	}
 }
 
+func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+
 func TestLimitsDepth(t *testing.T) {
-	nested := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
-	for _, tt := range []struct{ depth, most int }{{0, 32}, {1, 1}, {100, 100}} {
+	nested := func(n int) []byte { return []byte(nested(n)) }
+	for _, tt := range []struct{ depth, most int }{{0, 128}, {1, 1}, {100, 100}} {
 		limits := protocol.Limits{Depth: tt.depth}
 		if _, err := limits.CompactData(nested(tt.most)); err != nil {
 			t.Errorf("depth %d: %v", tt.depth, err)

@@ -3,7 +3,7 @@ package protocol
 import "math"
 
 // DefaultDepth is how deep a JSON value may be nested where nothing else is said.
-const DefaultDepth = 32
+const DefaultDepth = 128
 
 // Limits bounds what is accepted. The zero value stands for the defaults, with which the functions of this package work.
 type Limits struct {

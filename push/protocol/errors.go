@@ -11,6 +11,7 @@ import (
 type SyntaxError struct {
 	Offset int    // of the byte in the line, or in the data, at which it shows
 	Reason string // for people
+	IsJSON bool   // the text is JSON, but nested too deep, with half of a surrogate pair, or of another type than is wanted
 }
 
 // Error returns the reason and the place.
@@ -24,6 +25,12 @@ func (e *typeError) String() string {
 	} else {
 		name += e.where
 	}
+	switch {
+	case e.refused != "" && name != "":
+		return name + ": " + e.refused
+	case e.refused != "":
+		return e.refused
+	}
 	return fmt.Sprintf("%s: %s is wanted", name, e.want)
 }
 
@@ -33,4 +40,6 @@ func (e *typeError) refusal() *push.Error {
 }
 
 // fatal is the error where there is nobody to answer.
-func (e *typeError) fatal() *SyntaxError { return &SyntaxError{Offset: e.offset, Reason: e.String()} }
+func (e *typeError) fatal() *SyntaxError {
+	return &SyntaxError{Offset: e.offset, Reason: e.String(), IsJSON: true}
+}

@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -29,6 +30,7 @@ type scanner struct {
 // typeError notes a sound value that is not what was wanted.
 type typeError struct {
 	where, field, want string
+	refused            string // what is wrong with a value of any type; then field and want are empty
 	offset             int
 }
 
@@ -58,6 +60,13 @@ func (s *scanner) unexpected(want string) {
 func (s *scanner) illTyped(field, want string, at int) {
 	if s.ill == nil && s.err == nil {
 		s.ill = &typeError{where: s.where, field: field, want: want, offset: at}
+	}
+}
+
+// refuse notes that the value at byte at is JSON that not every reader can read.
+func (s *scanner) refuse(reason string, at int) {
+	if s.ill == nil && s.err == nil {
+		s.ill = &typeError{where: s.where, refused: reason, offset: at}
 	}
 }
 
@@ -325,7 +334,8 @@ func (s *scanner) skip() {
 // skipNested passes over the object or the array that opens here.
 func (s *scanner) skipNested(open byte) {
 	if s.depth == s.maxDepth {
-		s.fail(s.pos, "nested deeper than "+strconv.Itoa(s.maxDepth)+" levels")
+		s.refuse("a value is nested deeper than "+strconv.Itoa(s.maxDepth)+" levels", s.pos)
+		s.skipRefused()
 		return
 	}
 	s.depth++
@@ -339,6 +349,29 @@ func (s *scanner) skipNested(open byte) {
 		}
 	}
 	s.depth--
+}
+
+// skipRefused passes over the object or the array that opens here without going deeper: to where its brackets close, whatever is between
+// them.
+func (s *scanner) skipRefused() {
+	for open := 0; s.pos < len(s.data); {
+		switch s.data[s.pos] {
+		case '"':
+			s.quoted() // moves on
+			continue
+		case '[', '{':
+			open++
+		case ']', '}':
+			if open--; open == 0 {
+				s.pos++
+				return
+			}
+		case '\n', '\r':
+			s.broken = true
+		}
+		s.pos++
+	}
+	s.unexpected("']' or '}'")
 }
 
 // literal passes over true, false or null, of which the first letter was seen.
@@ -403,6 +436,9 @@ func (s *scanner) quoted() (raw []byte, escaped bool) {
 				return nil, false
 			}
 			escaped = true
+			if n == 6 {
+				n = s.surrogates(i)
+			}
 			i += n
 		case b < ' ':
 			s.fail(i, "a control character in a string")
@@ -420,6 +456,20 @@ func (s *scanner) quoted() (raw []byte, escaped bool) {
 	}
 	s.fail(len(s.data), "a string does not end")
 	return nil, false
+}
+
+// surrogates returns how many bytes the escape \uXXXX at byte i takes, together with the second half of a pair. Half a pair stands for no
+// character (RFC 8259, section 8.2), and strict readers refuse the whole text: one publisher must not cut their users off.
+func (s *scanner) surrogates(i int) int {
+	unit, _ := unicodeEscape(s.data[i:])
+	if !utf16.IsSurrogate(unit) {
+		return 6
+	}
+	if second, ok := unicodeEscape(s.data[i+6:]); ok && utf16.DecodeRune(unit, second) != utf8.RuneError {
+		return 12
+	}
+	s.refuse("half of a surrogate pair in a string", i)
+	return 6
 }
 
 // parseUint reads what is digits only and fits 64 bits.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	nats "github.com/nats-io/nats.go"
@@ -32,6 +33,7 @@ type Broker struct {
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	running sync.WaitGroup // everything that Close waits for
+	refused atomic.Uint64  // messages that followers left out
 
 	mu         sync.RWMutex
 	namespaces map[string]*namespace  // guarded by mu

@@ -273,6 +273,7 @@ func (a *attachment) message(m *nats.Msg) error {
 	}
 	msg, err := p.decode(&s)
 	if err != nil {
+		p.broker.refused.Add(1)
 		p.broker.opts.Logger.Warn("a message is no publication and was left out", "stream", p.stream, "sequence", s.seq, "error", err)
 		return nil
 	}

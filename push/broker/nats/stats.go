@@ -8,6 +8,7 @@ func (b *Broker) Stats() broker.Stats {
 		Kind:       "nats",
 		Connected:  b.conn.IsConnected() && b.reads.IsConnected(),
 		Reconnects: b.conn.Stats().Reconnects + b.reads.Stats().Reconnects,
+		Refused:    b.refused.Load(),
 	}
 	for _, p := range b.allPartitions() {
 		s.Pending += p.window.underWay()
