@@ -47,13 +47,13 @@ func TestLostFolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, "a publication is refused", func() bool { err = publish(); return err != nil })
-			if !errors.Is(err, broker.ErrBusy) || !strings.Contains(err.Error(), "data folder") {
+			if !strings.Contains(err.Error(), "data folder") {
 				t.Errorf("refused: %v", err)
 			}
 			tries := 0
 			eventually(t, "50 more are refused, and it was tried to start the server again", func() bool {
-				if publish() == nil {
-					t.Error("it acknowledges again")
+				if err := publish(); !errors.Is(err, broker.ErrBusy) { // nothing was stored; the first may have been under way
+					t.Errorf("published again: %v", err)
 				}
 				tries++
 				return tries == 50
