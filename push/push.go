@@ -20,6 +20,12 @@ const (
 
 	// MaxKeyLen is the longest key of a publication, in bytes.
 	MaxKeyLen = 255
+
+	// MaxTagBytes is what the names and values of a publication's tags may come to, in bytes.
+	MaxTagBytes = 16 << 10
+
+	// MaxIdempotencyKeyLen is the longest idempotency key, in bytes.
+	MaxIdempotencyKeyLen = 1 << 10
 )
 
 // Position is a place in one life of a channel. The zero Position is none.
@@ -118,6 +124,25 @@ func CheckChannel(name string) error {
 // CheckKey reports what is wrong with a publication's key: at most [MaxKeyLen] bytes of valid UTF-8 without control characters.
 // The empty key is valid: it is the one row of a value channel.
 func CheckKey(key string) error { return checkName("key", key, MaxKeyLen) }
+
+// CheckPublication returns the *[Error] with which a publication is refused whose key is not valid, or whose tags or idempotency key are larger
+// than every broker stores; nil if there is nothing wrong with them.
+func CheckPublication(p *Publication, idempotencyKey string) error {
+	if err := CheckKey(p.Key); err != nil {
+		return ErrBadRequest.WithMessage("%v", err)
+	}
+	tags := 0
+	for name, value := range p.Tags {
+		tags += len(name) + len(value)
+	}
+	if tags > MaxTagBytes {
+		return ErrLimitExceeded.WithMessage("the tags have %d bytes, at most %d are allowed", tags, MaxTagBytes)
+	}
+	if n := len(idempotencyKey); n > MaxIdempotencyKeyLen {
+		return ErrLimitExceeded.WithMessage("the idempotency key has %d bytes, at most %d are allowed", n, MaxIdempotencyKeyLen)
+	}
+	return nil
+}
 
 func checkName(what, s string, most int) error {
 	if len(s) > most {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/api"
 )
 
@@ -143,6 +144,22 @@ func TestCompressedBody(t *testing.T) {
 	} {
 		if status, got := p.send("publish", tt.body, tt.encoding); status != tt.status {
 			t.Errorf("%s: status %d, %s", tt.name, status, got)
+		}
+	}
+}
+
+// What is larger than brokers store is refused for good, not to be tried again.
+func TestLargeTagsAndKeys(t *testing.T) {
+	p := newPlace(t, nil)
+	x := func(n int) string { return strings.Repeat("x", n) }
+	for body, want := range map[string]string{
+		`{"channel":"a","data":1,"tags":{"k":"` + x(push.MaxTagBytes-1) + `"}}`:               `"offset":`,
+		`{"channel":"a","data":1,"tags":{"k":"` + x(push.MaxTagBytes) + `"}}`:                 `{"code":106,"message":"the tags have 16385 bytes, at most 16384 are allowed"}`,
+		`{"channel":"a","data":1,"idempotency_key":"` + x(push.MaxIdempotencyKeyLen) + `"}`:   `"offset":`,
+		`{"channel":"a","data":1,"idempotency_key":"` + x(push.MaxIdempotencyKeyLen+1) + `"}`: `{"code":106,"message":"the idempotency key has 1025 bytes, at most 1024 are allowed"}`,
+	} {
+		if _, got := p.send("publish", body, ""); !strings.Contains(got, want) {
+			t.Errorf("%.60s…: %s, want %s", body, got, want)
 		}
 	}
 }

@@ -290,8 +290,8 @@ func (h *Hub) Publish(ctx context.Context, name string, p push.Publication, idem
 	if err != nil {
 		return push.Position{}, err
 	}
-	if err := push.CheckKey(p.Key); err != nil {
-		return push.Position{}, push.ErrBadRequest.WithMessage("%v", err)
+	if err := push.CheckPublication(&p, idempotencyKey); err != nil {
+		return push.Position{}, err
 	}
 	if p.Op != push.Set && n.Mode == push.Stream {
 		return push.Position{}, push.ErrBadRequest.WithMessage("channels of namespace %q are streams: nothing can be removed from them", n.Name)

@@ -233,6 +233,7 @@ func checkRoundTrip(s *suite) {
 		{Data: []byte("\r\n\r\n")},
 		{Data: []byte("x"), Tags: map[string]string{"symbol": "ACME", "ключ": "значение", "a b": " x ", "empty": ""}},
 		{Data: []byte("x"), Tags: map[string]string{"CASE": "1", "case": "2", "nl": "a\r\nb: c", "ü:=%20": "\x01"}},
+		{Data: []byte("x"), Tags: map[string]string{"large": strings.Repeat("\x01", min(push.MaxTagBytes, large-1)-len("large"))}},
 		{Data: []byte("x"), Info: &push.ClientInfo{}},
 		{Data: []byte("x"), Info: &push.ClientInfo{User: "user", Client: "client", ConnInfo: []byte(`{"a":1}`), ChanInfo: []byte(`"b"`)}},
 		{Data: bytes.Repeat([]byte{0xfe}, large)},

@@ -32,15 +32,14 @@ const IdempotencyWindow = idempotencyWindow
 // NewWindow returns a window that remembers at most so many keys.
 func NewWindow(most int) *Window { return &Window{newWindow(most)} }
 
-// Publish does what a publish with a key does: it returns the offset stored, or whether there is no room.
-func (w *Window) Publish(key string, now time.Time, offset uint64) (stored uint64, isFull bool) {
+// Publish does what a publish with a key does: it returns the offset stored.
+func (w *Window) Publish(key string, now time.Time, offset uint64) (stored uint64) {
 	sum := digestOf("channel", key)
-	first, isDuplicate, isFull := w.w.look(*sum, now.UnixMilli())
-	if isDuplicate || isFull {
-		return first, isFull
+	if first, isDuplicate := w.w.look(*sum, now.UnixMilli()); isDuplicate {
+		return first
 	}
 	w.w.add(*sum, now.UnixMilli(), offset)
-	return offset, false
+	return offset
 }
 
 // Len returns how many entries the window's queue takes memory for.

@@ -39,8 +39,8 @@ type Options struct {
 	// PublishWait is how long Publish waits for slow followers, and Tell for slow listeners, before they answer ErrBusy.
 	// Default 5 s; off: they do not wait.
 	PublishWait time.Duration
-	// IdempotencyKeys is how many idempotency keys a partition remembers. Publishing with one more answers ErrBusy until the oldest
-	// has served its five minutes. Default 1,048,576, which take about 150 MB; off: no limit.
+	// IdempotencyKeys is how many idempotency keys a partition remembers. With one more the oldest is forgotten before its five minutes are
+	// over. Default 1,048,576, which take about 150 MB; off: no limit.
 	IdempotencyKeys int
 }
 

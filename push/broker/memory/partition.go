@@ -89,12 +89,8 @@ func (p *partition) tryPublish(m broker.Message, sum *digest) (push.Position, <-
 	}
 	p.now = max(p.now, now)
 	if sum != nil {
-		first, isDuplicate, isFull := p.window.look(*sum, p.now)
-		if isDuplicate {
+		if first, isDuplicate := p.window.look(*sum, p.now); isDuplicate {
 			return push.Position{Epoch: p.epoch, Offset: first}, nil, nil
-		}
-		if isFull {
-			return push.Position{}, nil, broker.ErrBusy
 		}
 	}
 	if slices.ContainsFunc(p.attached, (*attachment).isFullLocked) {

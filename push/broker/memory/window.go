@@ -38,23 +38,27 @@ func newWindow(most int) window {
 	return window{most: most, known: make(map[digest]uint64)}
 }
 
-// look returns the offset at which sum was stored within the window, if it was, and otherwise whether there is no room to remember it.
-func (w *window) look(sum digest, now int64) (offset uint64, isDuplicate, isFull bool) {
-	w.forget(now - idempotencyWindow.Milliseconds())
+// look returns the offset at which sum was stored within the window, if it was.
+func (w *window) look(sum digest, now int64) (offset uint64, isDuplicate bool) {
+	w.forget(now-idempotencyWindow.Milliseconds(), len(w.known))
 	offset, isDuplicate = w.known[sum]
-	return offset, isDuplicate, !isDuplicate && w.most > 0 && len(w.known) >= w.most
+	return offset, isDuplicate
 }
 
-// add remembers what look did not know.
+// add remembers what look did not know. If there is no room the oldest is forgotten early: one publisher with very many keys must not stop the
+// others.
 func (w *window) add(sum digest, now int64, offset uint64) {
+	if w.most > 0 {
+		w.forget(now-idempotencyWindow.Milliseconds(), w.most-1)
+	}
 	w.known[sum] = offset
 	w.queue = append(w.queue, remembered{sum, now})
 }
 
-// forget drops what was stored at or before the time then. The queue is copied when half of it was dropped, so that a step costs
+// forget drops what was stored at or before the time then, and the oldest beyond a number. The queue is copied when half of it was dropped, so that a step costs
 // little on average and the queue stays within twice what is remembered.
-func (w *window) forget(then int64) {
-	for w.front < len(w.queue) && w.queue[w.front].time <= then {
+func (w *window) forget(then int64, most int) {
+	for w.front < len(w.queue) && (w.queue[w.front].time <= then || len(w.known) > most) {
 		delete(w.known, w.queue[w.front].sum)
 		w.front++
 	}

@@ -163,6 +163,7 @@ func (p *partition) notSent(err error) error {
 // JetStream's codes for what is larger than a stream allows, and for a store that is full.
 const (
 	codeTooLarge    = 10054
+	codeHeaderLarge = 10097
 	codeNoResources = 10023
 	codeMemoryFull  = 10028
 	codeStorageFull = 10047
@@ -181,7 +182,7 @@ func (p *partition) refused(err error) error {
 	case errors.Is(err, jetstream.ErrNoStreamResponse):
 		p.broker.wake()
 		return fmt.Errorf("%w: nobody at %s keeps the stream %s", broker.ErrBusy, p.broker.where(), p.stream)
-	case errors.As(err, &api) && api.ErrorCode == codeTooLarge:
+	case errors.As(err, &api) && (api.ErrorCode == codeTooLarge || api.ErrorCode == codeHeaderLarge):
 		return fmt.Errorf("%w: %s", broker.ErrTooLarge, api.Description)
 	case errors.As(err, &api) && isFull(api.ErrorCode):
 		p.broker.wake()
