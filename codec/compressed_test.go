@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // payload returns msg as a peer compresses it that uses the standard library: the first byte, and the data.
@@ -247,7 +248,7 @@ func TestCompressedConcurrently(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testwait.Return(t, wg.Wait)
 }
 
 func TestBufferReleasedTwicePanics(t *testing.T) {

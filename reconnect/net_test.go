@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/reconnect"
 	"github.com/sluice-push/sluice/session"
 )
@@ -58,7 +59,7 @@ func TestServerComesLate(t *testing.T) {
 		}
 		seen := len(rec.events(is(reconnect.BackingOff)))
 		_ = srv.Close()
-		<-served
+		testwait.Receive(t, served)
 		rec.await(t, seen+3, is(reconnect.BackingOff))
 	}
 }
@@ -97,7 +98,7 @@ func TestCloseFromLoop(t *testing.T) {
 	go func() { served <- srv.Serve(ln) }()
 	defer func() {
 		_ = srv.Close()
-		<-served
+		testwait.Receive(t, served)
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -115,7 +116,7 @@ func TestCloseFromLoop(t *testing.T) {
 	for s := range pool.Sessions() {
 		_ = s.Send([]byte("close"))
 	}
-	if err := <-closed; err != nil {
+	if err := testwait.Receive(t, closed); err != nil {
 		t.Error(err)
 	}
 	if err := pool.Shutdown(ctx); err != nil {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/reconnect"
 	"github.com/sluice-push/sluice/session"
 )
@@ -108,7 +109,7 @@ func play(t *testing.T, o reconnect.Options, script []trouble, closeAt int, gent
 	}
 	g.heal(closeAt < 0 || closeAt >= len(script))
 	_ = pool.Close()
-	g.waits.Wait()
+	testwait.Return(t, g.waits.Wait)
 	g.release()
 	if err := w.rec.end(); err != nil {
 		return err

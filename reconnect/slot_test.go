@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/reconnect"
 	"github.com/sluice-push/sluice/session"
 )
@@ -381,19 +382,19 @@ func TestAttach(t *testing.T) {
 		}
 	}, func(w *world) {
 		w.wait(0)
-		all := []string{<-got, <-got}
+		all := []string{testwait.Hold(t, got), testwait.Hold(t, got)}
 		if slices.Sort(all); !slices.Equal(all, []string{"first to all", "later to one"}) {
 			t.Errorf("%q", all)
 		}
 		w.farm.down("a")
 		w.farm.up("a", nil)
-		<-ended
+		testwait.Hold(t, ended)
 		w.rec.await(w.T, 4, is(reconnect.Open))
 		if st := w.pool.Stats(); st.Reconnects != 2 {
 			t.Errorf("%+v", st)
 		}
-		<-got
-		<-got
+		testwait.Hold(t, got)
+		testwait.Hold(t, got)
 	})
 }
 

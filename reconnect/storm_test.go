@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/reconnect"
 	"github.com/sluice-push/sluice/session"
 )
@@ -230,7 +231,7 @@ func (w *storm) round(ctx context.Context, d *depot, n int) *depot {
 	d = startDepot(w.T, w.store, w.proxy)
 	w.proxy.stall(false)
 	for range w.senders {
-		if err := <-errs; err != nil {
+		if err := testwait.Receive(w.T, errs); err != nil {
 			w.Fatalf("round %d: %v", n, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -75,7 +76,7 @@ func TestStalledPeersStayWithinTheBound(t *testing.T) {
 				if tt.policy == session.Wait && !tt.try {
 					await(t, settled)
 				} else {
-					senders.Wait()
+					testwait.Return(t, senders.Wait)
 					settled()
 				}
 				if grown := heap() - before; grown > sessions*(tt.held+slack) {
@@ -84,7 +85,7 @@ func TestStalledPeersStayWithinTheBound(t *testing.T) {
 					t.Logf("%d KiB a session", grown/sessions>>10)
 				}
 				_ = f.srv.Close()
-				senders.Wait()
+				testwait.Return(t, senders.Wait)
 			})
 		})
 	}
@@ -254,7 +255,7 @@ func TestStormsOfConnections(t *testing.T) {
 			write(t, f.client, "hello\n")
 			expect(t, f.client, "hello\n")
 		}
-		storm.Wait()
+		testwait.Return(t, storm.Wait)
 		const watch = 3 // the descriptors of who tells goroutines that their peers have ended
 		await(t, func() bool { n := openFiles() - before; return f.srv.Len() == 1 && (n == 0 || n == watch) })
 	})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -273,6 +274,6 @@ func TestClientsAndServers(t *testing.T) {
 		}
 		await(t, func() bool { return c.Stats().Messages > 100 })
 		_ = c.Close()
-		all.Wait()
+		testwait.Return(t, all.Wait)
 	})
 }

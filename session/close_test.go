@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -96,7 +97,7 @@ func TestEndWithAnAnsweringPeer(t *testing.T) {
 			t.Errorf("ended by %v, %v, %d bytes undelivered", info.By, info.Err, info.Undelivered)
 		}
 		if len(handled) != 0 {
-			t.Errorf("%q was handled", <-handled)
+			t.Errorf("%q was handled", testwait.Receive(t, handled))
 		}
 	})
 }
@@ -227,7 +228,7 @@ func TestHandlersThatCloseEachOther(t *testing.T) {
 	var f *fixture
 	ready := make(chan struct{})
 	f = newFixture(t, transports[0], line, session.Handler{Message: func(s *session.Session, _ []byte) {
-		<-ready
+		testwait.Hold(t, ready)
 		select {
 		case met <- struct{}{}:
 		case <-met:
@@ -253,7 +254,7 @@ func TestCloseWaits(t *testing.T) {
 		running, resume := make(chan struct{}), make(chan struct{})
 		finished := false
 		f := newFixture(t, tr, line, session.Handler{
-			Message: func(*session.Session, []byte) { close(running); <-resume },
+			Message: func(*session.Session, []byte) { close(running); testwait.Hold(t, resume) },
 			Close:   func(*session.Session, *session.CloseInfo) { finished = true },
 		}, nil)
 		write(t, f.client, "hello\n")

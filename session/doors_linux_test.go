@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -41,7 +42,7 @@ func TestDoorServes(t *testing.T) {
 	message := h.Message
 	h.Message = func(s *session.Session, msg []byte) {
 		if string(msg) == "hold" {
-			<-hold
+			testwait.Hold(t, hold)
 		}
 		message(s, msg)
 	}
@@ -75,7 +76,7 @@ func TestDoorServes(t *testing.T) {
 			}
 		})
 	}
-	clients.Wait()
+	testwait.Return(t, clients.Wait)
 	await(t, func() bool { return srv.Len() == 1 })
 	if st := srv.Stats(); st.Opened != 401 || st.Messages != 400 {
 		t.Errorf("%+v", st)
@@ -113,10 +114,10 @@ func TestDoorClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	<-sessions
+	testwait.Receive(t, sessions)
 	await(t, func() bool { return session.Doors(srv) == 1 })
 	_ = ln.Close()
-	if err := <-served; !errors.Is(err, net.ErrClosed) {
+	if err := testwait.Receive(t, served); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}
 	echoes(t, conn, "hello\n")
@@ -126,7 +127,7 @@ func TestDoorClosed(t *testing.T) {
 		other, err := net.Dial("tcp", ln.Addr().String())
 		if err == nil {
 			defer other.Close()
-			<-sessions
+			testwait.Hold(t, sessions)
 		}
 		return err == nil
 	})
@@ -142,20 +143,20 @@ func TestDoorClosed(t *testing.T) {
 		})
 	}
 	for range 20 {
-		<-sessions
+		testwait.Receive(t, sessions)
 	}
 	go func() { // who opens is not held up
 		for range sessions {
 		}
 	}()
 	_ = srv.Close()
-	if err := <-served; !errors.Is(err, session.ErrServerClosed) {
+	if err := testwait.Receive(t, served); !errors.Is(err, session.ErrServerClosed) {
 		t.Error(err)
 	}
 	again := listenWith(t, "tcp", ln.Addr().String(), nil)
 	over.Store(true)
 	_ = again.Close()
-	knocking.Wait()
+	testwait.Return(t, knocking.Wait)
 	close(sessions)
 	if n := session.Doors(srv); n != 0 {
 		t.Error(n)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -37,7 +38,7 @@ func TestAllAtOnce(t *testing.T) {
 					sent <- err
 				}()
 				if n <= 1 { // as much as fits is there before anybody looks, and so is the end
-					if err := <-sent; err != nil {
+					if err := testwait.Receive(t, sent); err != nil {
 						t.Fatal(err)
 					}
 					sent <- nil
@@ -51,10 +52,10 @@ func TestAllAtOnce(t *testing.T) {
 				if _, err := io.ReadAll(conn); err != nil {
 					t.Error(err)
 				}
-				if err := <-sent; err != nil {
+				if err := testwait.Receive(t, sent); err != nil {
 					t.Error(err)
 				}
-				if info := <-closed; info.By != session.ByPeer || !errors.Is(info.Err, io.EOF) || got.Load() != int64(n) {
+				if info := testwait.Receive(t, closed); info.By != session.ByPeer || !errors.Is(info.Err, io.EOF) || got.Load() != int64(n) {
 					t.Errorf("%d of %d bytes came, closed by %v: %v", got.Load(), n, info.By, info.Err)
 				}
 			})

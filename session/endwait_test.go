@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 	network "github.com/sluice-push/sluice/transport"
 	"github.com/sluice-push/sluice/workerpool"
@@ -37,7 +38,7 @@ func parted(t *testing.T, f *fixture, handled chan string) {
 		t.Errorf("ended by %v, %v, %d bytes undelivered", info.By, info.Err, info.Undelivered)
 	}
 	if len(handled) != 0 {
-		t.Errorf("%q was handled", <-handled)
+		t.Errorf("%q was handled", testwait.Receive(t, handled))
 	}
 }
 
@@ -135,7 +136,7 @@ func TestEndWaitWithAPeerThatDoesNotAnswer(t *testing.T) {
 					t.Errorf("ended by %v, %v", info.By, info.Err)
 				}
 				if len(handled) != 0 {
-					t.Errorf("%q was handled", <-handled)
+					t.Errorf("%q was handled", testwait.Receive(t, handled))
 				}
 			}
 		})

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 	network "github.com/sluice-push/sluice/transport"
 	"github.com/sluice-push/sluice/workerpool"
@@ -109,7 +110,7 @@ func TestExecutorRunsTheTurns(t *testing.T) {
 						}
 					})
 				}
-				all.Wait()
+				testwait.Return(t, all.Wait)
 				await(t, func() bool { return ticks.Load() > 2 })
 				_ = f.srv.Close()
 				shutDown(t, ex)
@@ -134,10 +135,10 @@ func TestFullExecutorIsFelt(t *testing.T) {
 		}
 		await(t, func() bool { return f.srv.Stats().Opened == clients && session.Owed(f.srv) == 0 })
 		stuck, release := make(chan struct{}), make(chan struct{})
-		if err := ex.Submit(0, func() { close(stuck); <-release }); err != nil {
+		if err := ex.Submit(0, func() { close(stuck); testwait.Hold(t, release) }); err != nil {
 			t.Fatal(err)
 		}
-		<-stuck
+		testwait.Receive(t, stuck)
 		for _, c := range all {
 			go func() { _, _ = io.WriteString(c, strings.Repeat("a message of twenty\n", 10_000)) }()
 		}
@@ -163,10 +164,10 @@ func TestSessionsOfAStuckExecutorEnd(t *testing.T) {
 		others := []net.Conn{f.dial(), f.dial(), f.dial()}
 		await(t, func() bool { return f.srv.Stats().Opened == 4 && session.Owed(f.srv) == 0 })
 		stuck, release := make(chan struct{}), make(chan struct{})
-		if err := ex.Submit(0, func() { close(stuck); <-release }); err != nil {
+		if err := ex.Submit(0, func() { close(stuck); testwait.Hold(t, release) }); err != nil {
 			t.Fatal(err)
 		}
-		<-stuck
+		testwait.Receive(t, stuck)
 		for _, c := range append(others, f.client) {
 			write(t, c, "hello\n")
 		}

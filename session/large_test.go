@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -96,7 +97,7 @@ func TestLargeFramesOfMany(t *testing.T) {
 		for l := range strings.Lines(string(in)) {
 			counts[l]++
 		}
-		all.Wait()
+		testwait.Return(t, all.Wait)
 		for _, want := range []string{strings.Repeat("m", size) + "\n", "h" + strings.Repeat("f", size) + "\n", "small\n"} {
 			if counts[want] != senders*rounds {
 				t.Errorf("%d frames of %d bytes came whole", counts[want], len(want))

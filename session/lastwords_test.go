@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -19,7 +20,7 @@ func TestLastWordsWithTheEnd(t *testing.T) {
 				switch text := string(msg); text {
 				case "pause":
 					said <- text
-					<-resume
+					testwait.Hold(t, resume)
 				case "last":
 					said <- text
 				default:

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/workerpool"
 )
@@ -348,8 +349,8 @@ func (tr *trial) run(kind transport) {
 	}
 	end()
 	close(stop)
-	<-gone
-	others.Wait()
+	testwait.Receive(tr.t, gone)
+	testwait.Return(tr.t, others.Wait)
 	tr.check(peers)
 }
 

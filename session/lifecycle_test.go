@@ -6,6 +6,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -47,7 +48,7 @@ func TestShutdownWithoutDrain(t *testing.T) {
 			close(sent)
 		}()
 		expect(t, f.client, "\x00")
-		<-sent
+		testwait.Receive(t, sent)
 		go func() { done <- f.srv.Shutdown(bounded(t)) }()
 		if n := len(expectEnd(t, f.client)); n != 99_999 {
 			t.Errorf("%d bytes came before the end", n)
@@ -93,7 +94,7 @@ func TestServerCloseFromAHandler(t *testing.T) {
 			ready := make(chan struct{})
 			f = newFixture(t, transports[0], line, session.Handler{
 				Message: func(*session.Session, []byte) {
-					<-ready
+					testwait.Hold(t, ready)
 					if err := end(f.srv); err != nil {
 						t.Error(err)
 					}

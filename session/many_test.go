@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -23,7 +24,9 @@ func crowd(network, addr string, n int) (clients []net.Conn, err error) {
 	for d := range errs {
 		dialers.Go(func() {
 			for i := d; i < n && errs[d] == nil; i += len(errs) {
-				clients[i], errs[d] = net.Dial(network, addr)
+				if clients[i], errs[d] = net.Dial(network, addr); errs[d] == nil {
+					errs[d] = clients[i].SetDeadline(time.Now().Add(2 * testwait.Bound))
+				}
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -76,7 +77,7 @@ func TestConcurrent(t *testing.T) {
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
 			total.Add(1)
-			<-goOn
+			testwait.Hold(t, goOn)
 			_ = s.Send(msg)
 		}}, session.Concurrent(2))
 		f := newFixture(t, tr, line, *h, nil)
@@ -94,7 +95,7 @@ func TestConcurrent(t *testing.T) {
 		}
 		await(t, func() bool { return f.srv.Stats().BytesIn == before+6*6 && total.Load() == 2 })
 		close(goOn)
-		all.Wait()
+		testwait.Return(t, all.Wait)
 		if most.Load() != 2 || total.Load() != 6 {
 			t.Errorf("%d at a time, %d in all", most.Load(), total.Load())
 		}

@@ -14,13 +14,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 	network "github.com/sluice-push/sluice/transport"
 )
@@ -146,7 +146,7 @@ func serve(t testing.TB, srv *session.Server, ln net.Listener) string {
 	go func() { served <- srv.Serve(ln) }()
 	t.Cleanup(func() {
 		_ = srv.Close()
-		if err := <-served; !errors.Is(err, session.ErrServerClosed) {
+		if err := testwait.Receive(t, served); !errors.Is(err, session.ErrServerClosed) {
 			t.Errorf("Serve returned %v", err)
 		}
 	})
@@ -242,16 +242,9 @@ func newFixture(t testing.TB, tr transport, c session.Codec, h session.Handler, 
 }
 
 // receive takes one value from ch, or fails.
-func receive[T any](t testing.TB, ch <-chan T) (v T) {
+func receive[T any](t testing.TB, ch <-chan T) T {
 	t.Helper()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case v = <-ch:
-	case <-timer.C:
-		t.Fatalf("nothing came for %v", limit)
-	}
-	return v
+	return testwait.Receive(t, ch)
 }
 
 // expect reads exactly want from r.
@@ -299,11 +292,7 @@ func smallBuffers() *session.Options {
 // await gives others the processor until ok is true.
 func await(t testing.TB, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(limit); !ok(); runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatalf("it did not happen in %v", limit)
-		}
-	}
+	testwait.True(t, "", ok)
 }
 
 // recorder keeps what is logged.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -156,7 +157,7 @@ func TestObserverTakenOver(t *testing.T) {
 	goOn := make(chan struct{})
 	f := newFixture(t, transportOf(t, "tcp"), line, session.Handler{Message: func(s *session.Session, msg []byte) {
 		if string(msg) == "block" {
-			<-goOn
+			testwait.Hold(t, goOn)
 		}
 		_ = s.Send(msg)
 	}}, &session.Options{Observer: w.observer()})

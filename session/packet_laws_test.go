@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -151,7 +152,7 @@ func TestPacketLaws(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 400*ms)
 		defer cancel()
 		var flood sync.WaitGroup
-		defer flood.Wait()
+		defer testwait.Return(t, flood.Wait)
 		for range 6 {
 			conn := f.dial(t)
 			defer conn.Close()

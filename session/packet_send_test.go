@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -206,7 +207,7 @@ func TestPacketSlowHandlerHoldsNothingBack(t *testing.T) {
 		release := make(chan bool)
 		f := servePackets(t, kind, &session.Handler{Message: func(s *session.Session, msg []byte) {
 			_ = s.Send(msg)
-			<-release
+			testwait.Hold(t, release)
 		}}, nil)
 		conn := f.dial(t)
 		write(t, conn, "x\n")

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -18,7 +19,7 @@ func TestPacketBlockedHandler(t *testing.T) {
 		h.Message = func(s *session.Session, msg []byte) {
 			if string(msg) == "block" {
 				entered <- true
-				<-release
+				testwait.Hold(t, release)
 			}
 			got.Add(1)
 			reply(s, msg)
@@ -59,7 +60,7 @@ func TestPacketOneThatSeldomBlocks(t *testing.T) {
 		f := servePackets(t, packetKinds[0], &session.Handler{Message: func(s *session.Session, msg []byte) {
 			if string(msg) == "block" {
 				entered <- true
-				<-release
+				testwait.Hold(t, release)
 			}
 			_ = s.Send(msg)
 		}}, nil)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/workerpool"
 )
@@ -80,7 +81,7 @@ func TestPullBeginsOnAnExecutorOverDatagrams(t *testing.T) {
 			resume := make(chan struct{})
 			pull := func(s *session.Session) {
 				pulls <- s
-				<-resume
+				testwait.Hold(t, resume)
 				s.SetHandler(&session.Handler{Pull: true})
 			}
 			var opened atomic.Int32

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -126,7 +127,7 @@ func TestSendAsInOrder(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		defer all.Wait()
+		defer testwait.Return(t, all.Wait)
 		echoed := 0
 		for want := range uint64(senders*each + 3*each) {
 			letter, number, msg := readSaid(t, f.client)
@@ -196,7 +197,7 @@ func TestSendAsToAFullQueue(t *testing.T) {
 				await(t, v.Stuck) // with what is left of the first, not with more
 			}
 			v.Give(1000)
-			all.Wait()
+			testwait.Return(t, all.Wait)
 			f.s.End(nil, nil)
 			receive(t, f.closed)
 			var said []byte

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -164,7 +165,7 @@ func TestGoroutinesAreDismissed(t *testing.T) {
 	await(t, func() bool { return runtime.NumGoroutine() >= before+40 })
 	var over atomic.Bool
 	var busy sync.WaitGroup
-	defer busy.Wait()
+	defer testwait.Return(t, busy.Wait)
 	defer over.Store(true)
 	for range 6 {
 		c := f.dial()

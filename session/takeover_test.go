@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -17,13 +18,14 @@ import (
 
 // stage is where handlers block: a message "block" waits until the test ends, or says go; others are echoed.
 type stage struct {
+	t       *testing.T
 	blocked chan *session.Session
 	goOn    chan struct{}
 	once    sync.Once
 }
 
 func newStage(t *testing.T) *stage {
-	st := &stage{blocked: make(chan *session.Session, 1000), goOn: make(chan struct{})}
+	st := &stage{t: t, blocked: make(chan *session.Session, 1000), goOn: make(chan struct{})}
 	t.Cleanup(st.release)
 	return st
 }
@@ -33,7 +35,7 @@ func (st *stage) release() { st.once.Do(func() { close(st.goOn) }) }
 // block is what a function does that blocks.
 func (st *stage) block(s *session.Session) {
 	st.blocked <- s
-	<-st.goOn
+	testwait.Hold(st.t, st.goOn)
 }
 
 func (st *stage) handler() session.Handler {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -35,7 +36,7 @@ func TestTickOfABusySession(t *testing.T) {
 		var ticked atomic.Int32
 		running, resume := make(chan struct{}), make(chan struct{})
 		f := newFixture(t, tr, line, session.Handler{
-			Message: func(*session.Session, []byte) { running <- struct{}{}; <-resume },
+			Message: func(*session.Session, []byte) { running <- struct{}{}; testwait.Hold(t, resume) },
 			Tick:    func(*session.Session) { ticked.Add(1) },
 		}, &session.Options{TickInterval: 40 * time.Millisecond})
 		const rounds = 4
@@ -46,7 +47,7 @@ func TestTickOfABusySession(t *testing.T) {
 				_, _ = io.WriteString(f.client, "go\n")
 			}
 		})
-		defer writer.Wait()
+		defer testwait.Return(t, writer.Wait)
 		defer close(more)
 		more <- struct{}{}
 		for range rounds {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -460,5 +461,5 @@ func TestTLSLoopLargeMessages(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	testwait.Return(t, all.Wait)
 }

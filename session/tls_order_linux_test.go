@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -72,6 +73,6 @@ func TestTLSLoopAnswersInOrder(t *testing.T) {
 			}
 			next++
 		}
-		wg.Wait()
+		testwait.Return(t, wg.Wait)
 	}
 }

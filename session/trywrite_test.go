@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -117,7 +118,7 @@ func TestTryWriteOfMuch(t *testing.T) {
 func TestWritableDuringAHandler(t *testing.T) {
 	writable, running, resume := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	f, v := valve(t, session.Handler{
-		Message:  func(*session.Session, []byte) { close(running); <-resume },
+		Message:  func(*session.Session, []byte) { close(running); testwait.Hold(t, resume) },
 		Writable: func(*session.Session) { writable <- struct{}{} },
 	}, nil)
 	defer close(resume)
@@ -259,7 +260,7 @@ func TestTryWriteToADribblingPeer(t *testing.T) {
 			}
 			next[who]++
 		}
-		wg.Wait()
+		testwait.Return(t, wg.Wait)
 		f.s.End(nil, nil)
 		if rest := expectEnd(t, f.client); rest != "" {
 			t.Errorf("%d bytes too many", len(rest))
@@ -330,6 +331,8 @@ func TestAPeerThatNeverReads(t *testing.T) {
 			case <-writable:
 			case info := <-f.closed:
 				f.closed <- info
+			case <-time.After(limit):
+				t.Fatal("the session is neither writable nor at its end")
 			}
 			for taken := 3; taken == 3; {
 				taken, err = f.s.TryWrite([][]byte{frame, frame, frame})

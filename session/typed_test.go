@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -117,7 +118,7 @@ func TestTypedState(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 			for len(states) > 0 {
-				if state := <-states; state != tt.want {
+				if state := testwait.Receive(t, states); state != tt.want {
 					t.Errorf("state %q, want %q", state, tt.want)
 				}
 			}

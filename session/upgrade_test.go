@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -225,7 +226,7 @@ func TestNothingBeforeOpen(t *testing.T) {
 					}
 				}
 				began <- s
-				<-goOn
+				testwait.Hold(t, goOn)
 				open.Store(true)
 				return nil
 			},
@@ -266,7 +267,7 @@ func TestNothingBeforeOpen(t *testing.T) {
 		}()
 		await(t, func() bool { return !s.Holds() })
 		if len(calls) != 0 {
-			t.Error(<-calls)
+			t.Error(testwait.Receive(t, calls))
 		}
 		close(goOn)
 		if name := receive(t, calls); name != "writable" {
@@ -286,7 +287,7 @@ func TestShutdownDuringOpen(t *testing.T) {
 		goOn, began, calls := make(chan struct{}), make(chan struct{}), make(chan bool, 10)
 		var open atomic.Bool
 		h := session.Handler{
-			Open:  func(*session.Session) error { close(began); <-goOn; open.Store(true); return nil },
+			Open:  func(*session.Session) error { close(began); testwait.Hold(t, goOn); open.Store(true); return nil },
 			Drain: func(s *session.Session) { calls <- open.Load(); s.Abort(nil) },
 		}
 		srv := session.NewServer(line, &h, &session.Options{Engine: tr.engine})

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -93,7 +94,7 @@ func TestSendAllInOrder(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		testwait.Return(t, all.Wait)
 	})
 }
 
@@ -202,7 +203,7 @@ func TestSendAllAndClose(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		testwait.Return(t, all.Wait)
 	})
 }
 
@@ -324,7 +325,7 @@ func TestTryWriteAllAndClose(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		testwait.Return(t, all.Wait)
 		for i := 0; i < crowd; i += 2 {
 			var got [senders][]byte
 			frame := make([]byte, 200)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -67,7 +68,7 @@ func TestOrderOfSenders(t *testing.T) {
 			}
 			next[who]++
 		}
-		wg.Wait()
+		testwait.Return(t, wg.Wait)
 	})
 }
 
@@ -136,7 +137,7 @@ func TestTryWriteDuringACork(t *testing.T) {
 				} else {
 					done := make(chan struct{})
 					go func() { defer close(done); try() }()
-					<-done
+					testwait.Hold(t, done)
 				}
 				_ = s.Write([]byte("4\n"))
 				_ = s.WriteShared([]byte("5\n"))
@@ -154,7 +155,7 @@ func TestASlowHandlerHoldsNothingBack(t *testing.T) {
 		f := newFixture(t, tr, line, session.Handler{Message: func(s *session.Session, msg []byte) {
 			_ = s.Send([]byte("own"))
 			running <- struct{}{}
-			<-resume
+			testwait.Hold(t, resume)
 			_ = s.Send([]byte("later"))
 		}}, nil)
 		for range 3 {
@@ -177,7 +178,7 @@ func TestMoreSlowHandlersThanTheWatchHasPlacesFor(t *testing.T) {
 	f := newFixture(t, transportOf(t, "unix"), line, session.Handler{Message: func(s *session.Session, msg []byte) {
 		_ = s.Send(msg)
 		running <- struct{}{}
-		<-resume
+		testwait.Hold(t, resume)
 	}}, nil)
 	for range 300 {
 		c := f.dial()
@@ -302,7 +303,7 @@ func TestPolicyWait(t *testing.T) {
 		await(t, func() bool { return f.s.Waiters() > before })
 	}
 	v.Give(1000)
-	wg.Wait()
+	testwait.Return(t, wg.Wait)
 	f.s.End(nil, nil)
 	receive(t, f.closed)
 	if got, want := v.Got(), "first\n0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n"; got != want {

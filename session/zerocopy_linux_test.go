@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
@@ -135,7 +136,7 @@ func TestManyZeroCopiesInFlight(t *testing.T) {
 		_ = client.SetDeadline(time.Now().Add(limit))
 		s := receive(t, opened)
 		var all sync.WaitGroup
-		defer func() { _ = client.Close(); all.Wait() }()
+		defer func() { _ = client.Close(); testwait.Return(t, all.Wait) }()
 		for who := range senders {
 			all.Go(func() {
 				for i := range each {
@@ -157,7 +158,7 @@ func TestManyZeroCopiesInFlight(t *testing.T) {
 			}
 			next[who]++
 		}
-		all.Wait()
+		testwait.Return(t, all.Wait)
 		calls, off := session.ZeroCopied(s)
 		if able := runtime.GOARCH != "386"; off == able || able && calls < senders*each {
 			t.Errorf("%d calls for %d frames, given up: %v", calls, senders*each, off)

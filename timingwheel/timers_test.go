@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
@@ -350,7 +351,7 @@ func TestCloseFromAFunction(t *testing.T) {
 		timers.Close()
 		close(done)
 	})
-	<-done
+	testwait.Receive(t, done)
 }
 
 func TestMistakesPanic(t *testing.T) {

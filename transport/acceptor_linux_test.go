@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/epoll"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -151,7 +152,7 @@ func TestAcceptor(t *testing.T) {
 	}
 	for range 4 {
 		dialed(t, l)
-		_ = (<-got).Close()
+		_ = (testwait.Receive(t, got)).Close()
 	}
 	if err := w.begin(); err != nil {
 		t.Fatal(err)
@@ -172,10 +173,10 @@ func TestAcceptorClosed(t *testing.T) {
 	if err := w.l.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-waits; !errors.Is(err, net.ErrClosed) {
+	if err := testwait.Receive(t, waits); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}
-	<-w.l.Closed()
+	testwait.Receive(t, w.l.Closed())
 	again, err := transport.Listen(context.Background(), "tcp", w.l.Addr().String(), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -316,7 +317,7 @@ func TestCertificatesAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	wg.Wait()
+	testwait.Return(t, wg.Wait)
 	if got := shown(t, c, "a.example"); got != 7 {
 		t.Error(got)
 	}

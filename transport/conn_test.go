@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -96,7 +97,7 @@ func TestConnCarries(t *testing.T) {
 				}
 			})
 		}
-		wg.Wait()
+		testwait.Return(t, wg.Wait)
 	})
 }
 
@@ -114,7 +115,7 @@ func TestConnPingPong(t *testing.T) {
 				t.Fatal(i, p, err)
 			}
 		}
-		wg.Wait()
+		testwait.Return(t, wg.Wait)
 	})
 }
 
@@ -143,7 +144,7 @@ func TestConnWritesWhole(t *testing.T) {
 		if len(seen) != writers {
 			t.Errorf("%d different writes of %d", len(seen), writers)
 		}
-		wg.Wait()
+		testwait.Return(t, wg.Wait)
 	})
 }
 
@@ -215,7 +216,7 @@ func TestConnInterrupted(t *testing.T) {
 					t.Error(err)
 				}
 				for range 4 {
-					if err := <-results; !c.is(err) {
+					if err := testwait.Receive(t, results); !c.is(err) {
 						t.Error(err)
 					}
 				}
@@ -327,7 +328,7 @@ func TestConnMethodsAtOnce(t *testing.T) {
 				})
 			}
 		}
-		wg.Wait()
+		testwait.Return(t, wg.Wait)
 		_ = a.Close()
 	})
 }

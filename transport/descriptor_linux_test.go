@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -155,7 +156,7 @@ func TestAcceptDescriptorClose(t *testing.T) {
 			}
 			for range 10 {
 				client := dial(t, l.Addr())
-				d := <-ds
+				d := testwait.Receive(t, ds)
 				if err := d.Close(); err != nil {
 					t.Error(err)
 				}
@@ -169,7 +170,7 @@ func TestAcceptDescriptorClose(t *testing.T) {
 				}
 			}
 			for range waiters {
-				if err := <-errs; !errors.Is(err, net.ErrClosed) || !strings.HasPrefix(err.Error(), "accept "+network) {
+				if err := testwait.Receive(t, errs); !errors.Is(err, net.ErrClosed) || !strings.HasPrefix(err.Error(), "accept "+network) {
 					t.Error(err)
 				}
 			}

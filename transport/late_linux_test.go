@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -155,7 +156,7 @@ func TestLateWriters(t *testing.T) {
 			}
 		}
 	}
-	writers.Wait()
+	testwait.Return(t, writers.Wait)
 }
 
 // A server of net/http serves over late connections: requests that are kept waiting, bodies, connections that are used again, and
@@ -188,7 +189,7 @@ func TestLateHTTP(t *testing.T) {
 	}
 	client.CloseIdleConnections()
 	_ = srv.Close()
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+	if err := testwait.Receive(t, served); !errors.Is(err, http.ErrServerClosed) {
 		t.Error(err)
 	}
 }
@@ -209,7 +210,7 @@ func TestLateCloseWaits(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if err := <-closed; err != nil {
+	if err := testwait.Receive(t, closed); err != nil {
 		t.Error(err)
 	}
 }

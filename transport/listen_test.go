@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -77,7 +78,7 @@ func connect(t testing.TB, l *transport.Listener, o *transport.Options) (client,
 			t.Fatal(err)
 		}
 	}
-	r := <-dialed
+	r := testwait.Receive(t, dialed)
 	if r.err != nil {
 		t.Fatal(r.err)
 	}
@@ -176,7 +177,7 @@ func TestDialHandshakeCancelled(t *testing.T) {
 	}
 	defer conn.Close()
 	cancel()
-	if err := <-failed; !errors.Is(err, context.Canceled) {
+	if err := testwait.Receive(t, failed); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {

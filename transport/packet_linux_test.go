@@ -15,6 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -283,12 +284,12 @@ func TestPacketFull(t *testing.T) {
 	}
 	c, _, failed := start()
 	_ = c.SetWriteDeadline(time.Unix(1, 0))
-	if err := <-failed; !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := testwait.Receive(t, failed); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error(err)
 	}
 	c, _, failed = start()
 	_ = c.Close()
-	if err := <-failed; !errors.Is(err, net.ErrClosed) {
+	if err := testwait.Receive(t, failed); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}
 	c, empty, failed := start()

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -57,16 +58,16 @@ func TestPacketConcurrent(t *testing.T) {
 		}
 		got := make(map[uint32]bool)
 		for range writers * each {
-			id := <-seen
+			id := testwait.Receive(t, seen)
 			if got[id] {
 				t.Error(id, "came twice")
 			}
 			got[id] = true
-			<-window
+			testwait.Receive(t, window)
 		}
-		sending.Wait()
+		testwait.Return(t, sending.Wait)
 		_ = server.Close()
-		readers.Wait()
+		testwait.Return(t, readers.Wait)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -349,7 +350,7 @@ func TestPacketDeadline(t *testing.T) {
 		}()
 		past := time.Unix(1, 0)
 		_ = c.SetDeadline(past) // before or while it waits
-		isDeadline("read", <-waiting)
+		isDeadline("read", testwait.Receive(t, waiting))
 		_, err := c.ReadBatch(room(1, 1))
 		isDeadline("read", err)
 		_, _, err = c.ReadFrom(make([]byte, 1))
@@ -407,7 +408,7 @@ func TestPacketClose(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-		wg.Wait()
+		testwait.Return(t, wg.Wait)
 		close(errs)
 		for err := range errs {
 			if !errors.Is(err, net.ErrClosed) {

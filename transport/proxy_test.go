@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -245,7 +246,7 @@ func TestProxyConnInterrupted(t *testing.T) {
 		}
 		write(t, client, unknown)
 		for range 3 {
-			if err := <-errs; err != nil {
+			if err := testwait.Receive(t, errs); err != nil {
 				t.Error(err)
 			}
 		}
@@ -297,10 +298,10 @@ func TestProxyTrust(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 				_ = l.Close()
-				<-accepted
+				testwait.Receive(t, accepted)
 				return
 			}
-			server := <-accepted
+			server := testwait.Receive(t, accepted)
 			defer server.Close()
 			header, from := headerV1(proxyFrom, proxyTo), proxyFrom.String()
 			want := "hello"
@@ -347,7 +348,7 @@ func TestProxyTLS(t *testing.T) {
 	if err := server.(*tls.Conn).HandshakeContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-shaken; err != nil {
+	if err := testwait.Receive(t, shaken); err != nil {
 		t.Fatal(err)
 	}
 	say(t, client, server, "hello")

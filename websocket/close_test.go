@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/websocket"
 	"github.com/sluice-push/sluice/websocket/wire"
@@ -306,7 +307,7 @@ func TestClosingAtOnce(t *testing.T) {
 				})
 				group.Go(func() { _ = c.Close(4000, "") })
 			}
-			group.Wait()
+			testwait.Return(t, group.Wait)
 			if i%2 == 1 {
 				_, _ = io.WriteString(conn, frame(0x88, "\x0f\xa0"))
 			}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/websocket"
 )
@@ -252,7 +253,7 @@ func TestManySenders(t *testing.T) {
 		for range 400 {
 			receive(t, c)
 		}
-		group.Wait()
+		testwait.Return(t, group.Wait)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/websocket"
 )
@@ -57,7 +58,7 @@ func TestConnsWhileConnecting(t *testing.T) {
 			c.CloseNow()
 		}
 		close(stop)
-		group.Wait()
+		testwait.Return(t, group.Wait)
 	})
 }
 
@@ -69,7 +70,7 @@ func TestDrainWhileOpening(t *testing.T) {
 		srv, url := serve(t, &websocket.Handler{
 			Open: func(c *websocket.Conn, _ *websocket.Request) error {
 				close(opening)
-				<-goOn
+				testwait.Hold(t, goOn)
 				c.SetValue("opened")
 				return nil
 			},
@@ -79,7 +80,7 @@ func TestDrainWhileOpening(t *testing.T) {
 			},
 		}, &websocket.Options{Session: session.Options{Engine: way.engine}})
 		c := dial(t, url, nil)
-		<-opening
+		testwait.Receive(t, opening)
 		ctx, done := within(t), make(chan error, 1)
 		go func() { done <- srv.Shutdown(ctx) }()
 		for {

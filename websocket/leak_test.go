@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/websocket"
 )
@@ -176,7 +177,7 @@ func rounds(t *testing.T, address string, count int) {
 			}
 		})
 	}
-	group.Wait()
+	testwait.Return(t, group.Wait)
 	http.DefaultClient.CloseIdleConnections()
 }
 

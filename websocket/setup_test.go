@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/websocket"
 )
@@ -62,7 +63,7 @@ func serve(t *testing.T, h *websocket.Handler, o *websocket.Options) (*websocket
 	go func() { served <- srv.Serve(ln) }()
 	t.Cleanup(func() {
 		_ = srv.Close()
-		if err := <-served; !errors.Is(err, session.ErrServerClosed) {
+		if err := testwait.Receive(t, served); !errors.Is(err, session.ErrServerClosed) {
 			t.Error(err)
 		}
 	})

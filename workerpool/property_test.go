@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/workerpool"
 )
 
@@ -201,8 +202,8 @@ func TestNothingIsLost(t *testing.T) {
 		for _, how := range enders {
 			ends.Go(func() { tr.end(how) })
 		}
-		wg.Wait()
-		ends.Wait()
+		testwait.Return(t, wg.Wait)
+		testwait.Return(t, ends.Wait)
 		if err := tr.e.Shutdown(background); err != nil {
 			tr.bad("Shutdown: %v", err)
 		}
@@ -268,7 +269,7 @@ func TestOrder(t *testing.T) {
 		for p := range 4 {
 			wg.Go(func() { tr.produce(p, 200) })
 		}
-		wg.Wait()
+		testwait.Return(t, wg.Wait)
 		if err := tr.e.Shutdown(background); err != nil {
 			tr.bad("Shutdown: %v", err)
 		}

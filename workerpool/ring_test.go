@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/workerpool"
 )
 
@@ -109,7 +110,7 @@ func TestHand(t *testing.T) {
 		}
 	}
 	over.Store(true)
-	wg.Wait()
+	testwait.Return(t, wg.Wait)
 	for i := range ran {
 		if ran[i].Load() > 1 {
 			t.Fatalf("task %d ran %d times", i, ran[i].Load())

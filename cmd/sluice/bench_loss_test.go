@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	sluice "github.com/sluice-push/sluice/cmd/sluice"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/websocket"
 )
@@ -58,7 +59,7 @@ func TestBenchFindsLoss(t *testing.T) {
 	srv := websocket.NewServer(lossy.handler(), nil)
 	served := make(chan struct{})
 	go func() { defer close(served); _ = srv.Serve(ln) }()
-	defer func() { _ = srv.Close(); <-served }()
+	defer func() { _ = srv.Close(); testwait.Receive(t, served) }()
 
 	file := filepath.Join(t.TempDir(), "a.json")
 	args := benchArgs("ws://"+ln.Addr().String(), "--protocol", "plain", "--publish", "client", "--patience", "300ms", "--json", file)

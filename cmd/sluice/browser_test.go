@@ -16,6 +16,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // browserPatience bounds each step in the browser.
@@ -75,7 +77,7 @@ func openTab(t *testing.T, serverGoesAway bool) *tab {
 		if err := chromedp.Cancel(ctx); err != nil {
 			t.Errorf("the browser did not end: %v", err)
 		}
-		listening.Wait()
+		testwait.Return(t, listening.Wait)
 		for _, m := range b.messages {
 			t.Errorf("the console says: %s", m)
 		}
@@ -327,7 +329,7 @@ func newWay(t *testing.T, to string) *way {
 	t.Cleanup(func() {
 		_ = l.Close()
 		w.cut()
-		w.work.Wait()
+		testwait.Return(t, w.work.Wait)
 	})
 	return w
 }

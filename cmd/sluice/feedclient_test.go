@@ -16,6 +16,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/protocol"
 )
 
@@ -321,7 +322,7 @@ func (c *crowd) await(what string, mark func(*feedClient) <-chan struct{}) {
 // stop ends all clients and waits for them: their books may be read afterwards.
 func (c *crowd) stop() {
 	c.end()
-	c.running.Wait()
+	testwait.Return(c.t, c.running.Wait)
 }
 
 // cuts returns how often clients of the crowd were cut.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/protocol"
 )
@@ -255,7 +256,7 @@ func latencies(b *testing.B, p *process, n int) []time.Duration {
 			b.Fatal(err)
 		}
 	}
-	if err := <-done; err != nil {
+	if err := testwait.Receive(b, done); err != nil {
 		b.Fatal(err)
 	}
 	return out
@@ -378,7 +379,7 @@ func manyChannels(b *testing.B, presence bool) {
 		for _, conn := range conns {
 			_ = conn.Close()
 		}
-		reading.Wait()
+		testwait.Return(b, reading.Wait)
 	}
 	b.ReportMetric(0, "ns/op")
 }
@@ -394,7 +395,7 @@ func comeBack(b *testing.B, p *process, names []string, positions []push.Positio
 		conns[i] = figureClient(b, p)
 		coming.Go(func() { errs[i] = subscribeAll(conns[i], names[i*each:(i+1)*each], positions[i*each:(i+1)*each]) })
 	}
-	coming.Wait()
+	testwait.Return(b, coming.Wait)
 	if err := errors.Join(errs...); err != nil {
 		b.Fatal(err)
 	}

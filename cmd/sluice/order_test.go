@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // publishAll publishes data to a channel over the HTTP API, as so many publishers at a time, each in the order of its part.
@@ -36,7 +38,7 @@ func (p *process) publishAll(publishers, each int, body func(publisher, i int) s
 			}
 		})
 	}
-	running.Wait()
+	testwait.Return(p.t, running.Wait)
 }
 
 // TestOrder: twenty subscribers see what ten publish at once to one channel in the same order, each publication once, and what one

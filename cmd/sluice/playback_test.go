@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // playback is sluice replay at work, as a user would have started it. It may be broken off, and then goes on by its mark.
@@ -51,7 +53,7 @@ func (b *playback) start() {
 // end sends a signal and waits for the end of the process.
 func (b *playback) end(signal os.Signal) {
 	_ = b.cmd.Process.Signal(signal)
-	<-b.ended
+	testwait.Receive(b.t, b.ended)
 }
 
 // interrupt ends the process in order and starts it again.

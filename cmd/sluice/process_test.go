@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // The programs that tests run as processes, each built when it is first asked for: the command as tests run it, the command as users
@@ -102,10 +104,7 @@ func startNode(t testing.TB, args ...string) *process {
 func startProgram(t testing.TB, path string, args ...string) *process {
 	t.Helper()
 	p := launch(t, exec.Command(path, serveArgs(t, args)...))
-	select {
-	case <-p.greeted:
-	case <-p.exited:
-	}
+	testwait.Receive(t, p.greeted) // or it has ended
 	if p.internal == "" {
 		t.Fatalf("the node did not start:\n%s", p.stderr)
 	}
@@ -184,7 +183,7 @@ func environ() []string {
 // kill ends the process at once, as kill -9 does.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
-	<-p.exited
+	testwait.Receive(p.t, p.exited)
 }
 
 // terminate asks the process to end and returns its exit code.

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // TestFullDisk: when the disk is full, publications are refused, and nothing that was acknowledged is lost. When there is room again the
@@ -45,7 +47,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "it goes on when there is room", func() bool {
+	testwait.True(t, "it goes on when there is room", func() bool {
 		err := node.row(refused)
 		if err != nil && !isBusy(err) && !isUnsure(err) {
 			t.Error(err)

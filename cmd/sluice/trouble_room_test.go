@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	nats "github.com/nats-io/nats.go"
+
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // roomConfig is of a node that keeps rows until it has no room for more.
@@ -30,7 +32,7 @@ func (p *process) fill() (rows map[string]string, refused string) {
 		key := fmt.Sprintf("row%d", i)
 		err := p.row(key)
 		if isUnsure(err) {
-			await(p.t, "it is refused", func() bool {
+			testwait.True(p.t, "it is refused", func() bool {
 				err = p.row(key)
 				return !isUnsure(err)
 			})
@@ -149,7 +151,7 @@ namespaces:
 	if client.cuts > 0 {
 		t.Error("the client was cut")
 	}
-	await(t, "the node has said of three messages that they were left out", func() bool {
+	testwait.True(t, "the node has said of three messages that they were left out", func() bool {
 		return strings.Count(node.stderr.String(), "a message is no publication and was left out") == 3
 	})
 	result := node.api("history", map[string]any{"channel": "ticks:a", "limit": 100})

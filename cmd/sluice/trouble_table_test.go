@@ -3,6 +3,8 @@ package main_test
 import (
 	"fmt"
 	"testing"
+
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // TestFullTable: a table that has used up the room it was given makes room when rows are removed or replaced by shorter ones, as the
@@ -15,5 +17,5 @@ func TestFullTable(t *testing.T) {
 			t.Fatalf("a row cannot be removed: %v", err)
 		}
 	}
-	await(t, "there is room for a row", func() bool { return node.row("new") == nil })
+	testwait.True(t, "there is room for a row", func() bool { return node.row("new") == nil })
 }

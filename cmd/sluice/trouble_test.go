@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // troubleTime bounds each thing that a test of trouble waits for. It is long: on a busy machine it is not what is tested.
@@ -63,21 +65,6 @@ func isBusy(err error) bool {
 	return errors.As(err, &r) && r.Code == busyCode && strings.Contains(r.Message, "try again later")
 }
 
-// await asks again and again whether something is so, until it is: of another process there is no other way to know.
-func await(t testing.TB, what string, isSo func() bool) {
-	t.Helper()
-	again, late := time.NewTicker(10*time.Millisecond), time.NewTimer(troubleTime)
-	defer again.Stop()
-	defer late.Stop()
-	for !isSo() {
-		select {
-		case <-again.C:
-		case <-late.C:
-			t.Fatalf("it does not happen: %s", what)
-		}
-	}
-}
-
 // answers reports whether a GET is answered with a status and a text.
 func answers(url string, status int, text string) bool {
 	resp, err := http.Get(url)
@@ -91,7 +78,7 @@ func answers(url string, status int, text string) bool {
 
 func (p *process) awaitReady() {
 	p.t.Helper()
-	await(p.t, "the node is ready", func() bool { return answers("http://"+p.internal+"/health/ready", http.StatusOK, "ready") })
+	testwait.True(p.t, "the node is ready", func() bool { return answers("http://"+p.internal+"/health/ready", http.StatusOK, "ready") })
 }
 
 // freePort returns an address at which nobody listens, for something that begins to listen later. On Linux it is not one at which
@@ -211,7 +198,7 @@ func launchWaiting(t *testing.T, config string) (p *process, public, internal st
 	}
 	public, internal = freePort(t), freePort(t)
 	p = launch(t, exec.Command(path, serveArgs(t, []string{"--insecure", "--config", file, "--listen", public, "--internal", internal})...))
-	await(t, "the node is alive", func() bool { return answers("http://"+internal+"/health/live", http.StatusOK, "live") })
+	testwait.True(t, "the node is alive", func() bool { return answers("http://"+internal+"/health/live", http.StatusOK, "live") })
 	return p, public, internal
 }
 
@@ -240,7 +227,7 @@ func TestWaitsForBroker(t *testing.T) {
 			t.Errorf("%s does not say that it waits", path)
 		}
 	}
-	await(t, "it says whom it cannot reach", func() bool {
+	testwait.True(t, "it says whom it cannot reach", func() bool {
 		log := node.stderr.String()
 		return strings.Contains(log, "the broker cannot be reached; trying again") && strings.Contains(log, server.address)
 	})
@@ -282,7 +269,7 @@ func TestBrokerLost(t *testing.T) {
 	var acked, refused atomic.Int64
 	publish := func(id string) {
 		body := fmt.Sprintf(`{"channel":"ticks:a","data":%q,"idempotency_key":%q}`, id, id)
-		await(t, id+" is acknowledged", func() bool {
+		testwait.True(t, id+" is acknowledged", func() bool {
 			err := node.try("publish", body)
 			switch {
 			case err == nil:
@@ -306,13 +293,13 @@ func TestBrokerLost(t *testing.T) {
 		})
 	}
 	for loss := range int64(losses) {
-		await(t, "publications are acknowledged", func() bool { return acked.Load() >= (loss+1)*publishers*each/4 })
+		testwait.True(t, "publications are acknowledged", func() bool { return acked.Load() >= (loss+1)*publishers*each/4 })
 		server.kill()
 		before := refused.Load()
-		await(t, "publications are refused", func() bool { return refused.Load() >= before+refusals })
+		testwait.True(t, "publications are refused", func() bool { return refused.Load() >= before+refusals })
 		server.start()
 	}
-	publishing.Wait()
+	testwait.Return(t, publishing.Wait)
 	publish("the last")
 	watching.awaitComplete()
 	for id, n := range seen {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-push/sluice/internal/atomicany"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // What was kept last is there, whatever its type was.
@@ -35,7 +36,7 @@ func TestConcurrently(t *testing.T) {
 				}
 			})
 		}
-		wg.Wait()
+		testwait.Return(t, wg.Wait)
 		if _, ok := v.Load().(pair); !ok {
 			t.Fatalf("%v is left", v.Load())
 		}

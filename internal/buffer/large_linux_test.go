@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // A file from which the kernel cannot send is read, and arrives all the same.
@@ -58,7 +59,7 @@ func TestFilesThatTheKernelCannotSend(t *testing.T) {
 	}
 	l.Finish(nil)
 	_ = ours.Close()
-	if all := <-got; string(all) != "head"+string(content[5:]) {
+	if all := testwait.Receive(t, got); string(all) != "head"+string(content[5:]) {
 		t.Errorf("%d bytes came", len(all))
 	}
 	over, _ := buffer.NewFile(nil, f, int64(len(content)), 1)

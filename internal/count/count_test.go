@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-push/sluice/internal/count"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 func TestCodes(t *testing.T) {
@@ -18,7 +19,7 @@ func TestCodes(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testwait.Return(t, wg.Wait)
 	c.Add(7)
 	want := map[uint32]uint64{3: 4, 7: 5, count.Other: 32}
 	if got := c.Read(); !maps.Equal(got, want) {

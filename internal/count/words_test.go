@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-push/sluice/internal/count"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 func TestWords(t *testing.T) {
@@ -23,7 +24,7 @@ func TestWords(t *testing.T) {
 			w.Add(long+"y", 1)
 		})
 	}
-	adding.Wait()
+	testwait.Return(t, adding.Wait)
 	if got, want := w.All(), map[string]int{"refused": 8, long: 4}; !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

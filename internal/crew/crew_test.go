@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-push/sluice/internal/crew"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // TestKept: who has ended a piece of work does the next, and whoever is busy holds up nobody.
@@ -15,22 +16,22 @@ func TestKept(t *testing.T) {
 	var done atomic.Int64
 	c := crew.New(100, func(waits bool) {
 		if waits {
-			<-hold
+			testwait.Hold(t, hold)
 		}
 		done.Add(1)
 	}, func() { rested <- struct{}{} })
 	c.Give(true) // blocks its goroutine
 	for i := range int64(3) {
 		c.Give(false)
-		<-rested
+		testwait.Receive(t, rested)
 		if n := done.Load(); n != i+1 {
 			t.Errorf("%d pieces are done, want %d", n, i+1)
 		}
 	}
 	close(hold)
-	<-rested
+	testwait.Receive(t, rested)
 	c.Dismiss(true)
-	c.Wait()
+	testwait.Return(t, c.Wait)
 	if n := done.Load(); n != 4 {
 		t.Errorf("%d pieces are done, want 4", n)
 	}
@@ -43,19 +44,19 @@ func TestDismiss(t *testing.T) {
 	c := crew.New(100, func(n int64) { done.Add(n) }, func() { rested <- struct{}{} })
 	for range 3 {
 		c.Give(1)
-		<-rested
+		testwait.Receive(t, rested)
 		if !c.Dismiss(false) {
 			t.Error("one that was needed is dismissed")
 		}
 		if c.Dismiss(false) {
 			t.Error("one that was not needed is kept")
 		}
-		c.Wait()
+		testwait.Return(t, c.Wait)
 	}
 	c.Dismiss(true)
-	c.Wait()
+	testwait.Return(t, c.Wait)
 	c.Give(4) // somebody came late
-	c.Wait()
+	testwait.Return(t, c.Wait)
 	if n := done.Load(); n != 7 {
 		t.Errorf("%d is done, want 7", n)
 	}
@@ -65,7 +66,7 @@ func TestDismiss(t *testing.T) {
 func TestSpare(t *testing.T) {
 	const all, needed = 5, 2
 	rested, hold := make(chan struct{}, all), make(chan struct{})
-	c := crew.New(100, func(struct{}) { <-hold }, func() { rested <- struct{}{} })
+	c := crew.New(100, func(struct{}) { testwait.Hold(t, hold) }, func() { rested <- struct{}{} })
 	work := func(n int) {
 		for range n {
 			c.Give(struct{}{})
@@ -74,7 +75,7 @@ func TestSpare(t *testing.T) {
 			hold <- struct{}{}
 		}
 		for range n {
-			<-rested
+			testwait.Hold(t, rested)
 		}
 	}
 	work(all)
@@ -91,7 +92,7 @@ func TestSpare(t *testing.T) {
 	if c.Dismiss(true) {
 		t.Error("somebody is kept for ever")
 	}
-	c.Wait()
+	testwait.Return(t, c.Wait)
 }
 
 // TestAll: whatever many give at the same time is done, whenever some are dismissed.
@@ -109,9 +110,9 @@ func TestAll(t *testing.T) {
 			}
 		})
 	}
-	givers.Wait()
+	testwait.Return(t, givers.Wait)
 	c.Dismiss(true)
-	c.Wait()
+	testwait.Return(t, c.Wait)
 	if n := done.Load(); n != 4*500*499/2 {
 		t.Errorf("%d is done", n)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/datagram"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // history is a run of a sender with one peer, used as sessions use it. What is sent has ascending numbers.
@@ -79,7 +80,7 @@ func (h *history) step(t *testing.T) {
 func (h *history) check(t *testing.T) {
 	failed := 0
 	for _, result := range h.results {
-		if err := <-result; err != nil {
+		if err := testwait.Receive(t, result); err != nil {
 			failed++
 		}
 	}

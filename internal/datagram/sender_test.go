@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/datagram"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -203,7 +204,7 @@ func TestTrySend(t *testing.T) {
 			t.Error("gathered although somebody waits")
 		}
 		v.give(1)
-		if err := <-result; err != nil {
+		if err := testwait.Receive(t, result); err != nil {
 			t.Error(err)
 		}
 		v.expect(t, 2, "x", "z")
@@ -220,19 +221,19 @@ func TestWait(t *testing.T) {
 		second := sd.Wait(b, []byte("2"), time.Hour)
 		ended := sd.Wait(a, []byte("ended"), 0)
 		closed := sd.Wait(b, []byte("closed"), 0)
-		if err := <-brief; !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != time.Second {
+		if err := testwait.Receive(t, brief); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		v.give(2)
 		for _, result := range []<-chan error{first, second} {
-			if err := <-result; err != nil {
+			if err := testwait.Receive(t, result); err != nil {
 				t.Error(err)
 			}
 		}
 		v.expect(t, 2, "1", "2")
 		a.end()
 		sd.Poke()
-		if err := <-ended; !errors.Is(err, datagram.ErrEnded) {
+		if err := testwait.Receive(t, ended); !errors.Is(err, datagram.ErrEnded) {
 			t.Error(err)
 		}
 		synctest.Wait()
@@ -240,7 +241,7 @@ func TestWait(t *testing.T) {
 			t.Error("the end of one peer was told another")
 		}
 		v.Close()
-		if err := <-closed; !errors.Is(err, net.ErrClosed) {
+		if err := testwait.Receive(t, closed); !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 		v.expect(t, 2, "1", "2")
@@ -310,10 +311,10 @@ func TestSendAndWait(t *testing.T) {
 					t.Error("a poke about another ended it")
 				}
 				v.give(1)
-				if err := <-result; err != nil {
+				if err := testwait.Receive(t, result); err != nil {
 					t.Error(err)
 				}
-			} else if err := <-result; !errors.Is(err, datagram.ErrEnded) {
+			} else if err := testwait.Receive(t, result); !errors.Is(err, datagram.ErrEnded) {
 				t.Error(err)
 			}
 		}

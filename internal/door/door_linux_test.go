@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-push/sluice/internal/door"
 	"github.com/sluice-push/sluice/internal/epoll"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/transport"
 )
 
@@ -64,7 +65,7 @@ func TestDoor(t *testing.T) {
 		close(ended)
 	}()
 	_ = ln.Close()
-	<-ended
+	testwait.Receive(t, ended)
 	d.Admit(func(transport.Descriptor) { t.Error("somebody was admitted") }) // a report that came late
 	if _, err := door.Open(ln, list, 7); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
@@ -76,7 +77,7 @@ func TestLeft(t *testing.T) {
 	ln, _, d := opened(t)
 	d.Break()
 	d.Admit(func(transport.Descriptor) { t.Error("somebody was admitted") })
-	d.Wait()
+	testwait.Return(t, d.Wait)
 	conn, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluice-push/sluice/internal/early"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -86,7 +87,7 @@ func serveLogging(t *testing.T, log io.Writer) string {
 	})
 	t.Cleanup(func() {
 		must(t, s.Close())
-		running.Wait()
+		testwait.Return(t, running.Wait)
 	})
 	return ln.Addr().String()
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluice-push/sluice/internal/epoll"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -135,7 +136,7 @@ func TestWaking(t *testing.T) {
 			if err := wait(l, b, -1); err != nil {
 				t.Fatal(err)
 			}
-			<-done
+			testwait.Receive(t, done)
 			var p [1]byte
 			if n, err := syscall.Read(fd, p[:]); n != 1 || err != nil || b.Len() != 1 {
 				t.Fatalf("%d events, read %d, %v", b.Len(), n, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/hangup"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -120,7 +121,7 @@ func newWatch(t *testing.T) *hangup.Watch {
 	w := new(hangup.Watch)
 	t.Cleanup(func() {
 		w.Close()
-		w.Wait()
+		testwait.Return(t, w.Wait)
 	})
 	return w
 }
@@ -150,7 +151,7 @@ func answers(t *testing.T, w *hangup.Watch, conn socket) *answerer {
 	r.got = func(p []byte) {
 		if r.seen = p[len(p)-1]; r.seen == pause {
 			r.paused <- struct{}{}
-			<-r.resume
+			testwait.Hold(t, r.resume)
 		}
 		if _, err := conn.Write(p); err != nil {
 			t.Error(err)
@@ -209,7 +210,7 @@ func ends(t *testing.T, r *answerer) {
 func lastWords(t *testing.T, a socket, r *answerer) {
 	t.Helper()
 	send(t, a, pause)
-	<-r.paused
+	testwait.Receive(t, r.paused)
 	send(t, a, last)
 	if err := a.CloseWrite(); err != nil {
 		t.Fatal(err)
@@ -225,7 +226,7 @@ func TestToldWhileItWaits(t *testing.T) {
 		release := w.Hold()
 		lastWords(t, a, r)
 		close(r.resume)
-		for <-r.rested != last {
+		for testwait.Receive(t, r.rested) != last {
 		}
 		release()
 		ends(t, r)
@@ -271,7 +272,7 @@ func TestAnErrorFirst(t *testing.T) {
 		exchange(t, a)
 		lastWords(t, a, r)
 		close(r.resume)
-		for <-r.rested != last {
+		for testwait.Hold(t, r.rested) != last {
 		}
 		release()
 		ends(t, r)
@@ -312,7 +313,7 @@ func TestAll(t *testing.T) {
 			}
 		})
 	}
-	peers.Wait()
+	testwait.Return(t, peers.Wait)
 }
 
 // converse has a send some bytes, in pieces, and end.
@@ -336,7 +337,7 @@ func converse(t *testing.T, rnd *rand.Rand, w *hangup.Watch, a, b socket) {
 	} else {
 		err = a.CloseWrite()
 	}
-	if err := errors.Join(err, <-done); err != nil {
+	if err := errors.Join(err, testwait.Receive(t, done)); err != nil {
 		t.Error(err)
 	}
 	if read != sent {

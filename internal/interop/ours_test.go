@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/websocket"
 )
@@ -149,7 +150,7 @@ func (o *ours) play(ctx context.Context, t *testing.T, c *websocket.Conn, s scen
 			seen.pongs = append(seen.pongs, p)
 		case seen.ending = <-o.ended:
 			for len(o.arrivals) > 0 {
-				seen.arrivals = append(seen.arrivals, <-o.arrivals)
+				seen.arrivals = append(seen.arrivals, testwait.Receive(t, o.arrivals))
 			}
 			return seen
 		case <-ctx.Done():
@@ -228,12 +229,12 @@ func (w serverWay) serve(t *testing.T, p client, s scenario) {
 	defer func() {
 		cancel()
 		_ = srv.Close()
-		if err := <-served; !errors.Is(err, session.ErrServerClosed) {
+		if err := testwait.Receive(t, served); !errors.Is(err, session.ErrServerClosed) {
 			t.Error(err)
 		}
 	}()
 	said := p.connect(t, orderOf(s, url+"/"))
-	seen := <-played
+	seen := testwait.Receive(t, played)
 	stats := srv.Stats()
 	seen.stats = &stats
 	judge(t, s, said, seen, false)
@@ -291,7 +292,7 @@ func (w clientWay) connect(t *testing.T, p *process, s scenario) {
 		t.Fatal(err)
 	}
 	var asking sync.WaitGroup
-	defer asking.Wait()
+	defer testwait.Return(t, asking.Wait)
 	if w.pull {
 		asking.Go(func() { side.ask(ctx, c, w.single) })
 	}

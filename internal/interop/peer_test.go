@@ -127,6 +127,7 @@ func program(folder, installed string, command ...string) func(*testing.T) clien
 				cancel() // perhaps it hangs
 			}
 			_ = stdin.Close()
+			defer time.AfterFunc(patience, cancel).Stop()
 			if err := cmd.Wait(); err != nil && ctx.Err() == nil {
 				t.Errorf("%s: %v\n%s", command[0], err, stderr)
 			}

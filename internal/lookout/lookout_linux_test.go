@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluice-push/sluice/internal/lookout"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -55,7 +56,7 @@ func TestLookout(t *testing.T) {
 			t.Fatalf("%d bytes that were there, over %t", n, over)
 		}
 		go func() {
-			<-waits
+			testwait.Hold(t, waits)
 			_, _ = syscall.Write(peer, []byte("come"))
 		}()
 		if n, over := read(); n != 4 || over {
@@ -68,7 +69,7 @@ func TestLookout(t *testing.T) {
 		if err := l.For(time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		go func() { <-waits; l.Recall() }()
+		go func() { testwait.Hold(t, waits); l.Recall() }()
 		if _, over := read(); !over {
 			t.Fatal("not over when it was recalled")
 		}

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/pulse"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // A watch looks as long as there is something to see, asks whether all is quiet when there was nothing ten times in a row, goes on if it is not,
 // ends if it is, and begins again.
 func TestWatch(t *testing.T) {
 	looked, asked := make(chan bool), make(chan bool) // it is told what it sees, and hears
-	w := pulse.NewWatch(time.Microsecond, func() bool { return <-looked }, func() bool { return <-asked })
+	w := pulse.NewWatch(time.Microsecond, func() bool { return testwait.Hold(t, looked) }, func() bool { return testwait.Hold(t, asked) })
 	look := func(seen bool, times int) {
 		t.Helper()
 		for range times {
@@ -19,6 +20,8 @@ func TestWatch(t *testing.T) {
 			case looked <- seen:
 			case asked <- false:
 				t.Fatal("it asks whether all is quiet, and should look")
+			case <-time.After(testwait.Bound):
+				t.Fatal("it does not look")
 			}
 		}
 	}
@@ -28,6 +31,8 @@ func TestWatch(t *testing.T) {
 		case looked <- true:
 			t.Fatal("it looks, and should ask whether all is quiet")
 		case asked <- quiet:
+		case <-time.After(testwait.Bound):
+			t.Fatal("it does not ask whether all is quiet")
 		}
 	}
 	for range 3 {
@@ -47,7 +52,7 @@ func TestWatch(t *testing.T) {
 		answer(false)
 		look(false, 10)
 		answer(true)
-		w.Wait()
+		testwait.Return(t, w.Wait)
 	}
 }
 
@@ -56,7 +61,7 @@ func TestWatchEnds(t *testing.T) {
 	looks := make(chan bool)
 	w := pulse.NewWatch(time.Microsecond, func() bool { looks <- true; return true }, func() bool { return true })
 	w.Ensure()
-	<-looks
+	testwait.Receive(t, looks)
 	w.End()
 	done := make(chan bool)
 	go func() { w.Wait(); close(done) }()
@@ -65,6 +70,8 @@ func TestWatchEnds(t *testing.T) {
 		case <-looks:
 		case <-done:
 			open = false
+		case <-time.After(testwait.Bound):
+			t.Fatal("it does not end")
 		}
 	}
 }

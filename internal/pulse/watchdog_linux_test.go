@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/pulse"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // kennel is a watchdog and whom it calls.
@@ -39,7 +40,7 @@ func newKennel(t *testing.T, patience time.Duration) *kennel {
 		if err := dog.Close(); err != nil {
 			t.Error(err)
 		}
-		ended.Wait()
+		testwait.Return(t, ended.Wait)
 	})
 	return k
 }
@@ -52,7 +53,7 @@ func TestWatchdogBarks(t *testing.T) {
 	for i := range 3 {
 		said := time.Now()
 		k.dog.Alive(int64(time.Since(began)))
-		<-k.barks
+		testwait.Receive(t, k.barks)
 		if waited := time.Since(said); waited < patience*3/2 {
 			t.Errorf("round %d: it barked after %v", i, waited)
 		}
@@ -79,11 +80,11 @@ func TestWatchdogLetsRest(t *testing.T) {
 	k := newKennel(t, time.Millisecond)
 	k.resting.Store(true)
 	k.dog.Alive(0)
-	<-k.asked
+	testwait.Receive(t, k.asked)
 	if k.dog.Barked() {
 		t.Error("it barked at one that rests")
 	}
 	k.resting.Store(false)
 	k.dog.Alive(1) // long before its patience ends: the timer has run out, so it is set all the same
-	<-k.barks
+	testwait.Receive(t, k.barks)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-push/sluice/internal/roster"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // Who enters is found until it leaves, and who finds no slot of its key is told so.
@@ -72,7 +73,7 @@ func TestRosterConcurrently(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testwait.Return(t, wg.Wait)
 	if !r.IsEmpty() {
 		t.Error("somebody was left")
 	}

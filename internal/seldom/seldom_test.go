@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/seldom"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 func TestDue(t *testing.T) {
@@ -35,7 +36,7 @@ func TestOnce(t *testing.T) {
 			}
 		})
 	}
-	if all.Wait(); said.Load() != 1 {
+	if testwait.Return(t, all.Wait); said.Load() != 1 {
 		t.Errorf("it was said %d times", said.Load())
 	}
 }

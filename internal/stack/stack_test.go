@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluice-push/sluice/internal/stack"
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 const here = "github.com/sluice-push/sluice/internal/stack_test"
@@ -50,7 +51,7 @@ func TestWithin(t *testing.T) {
 	}
 	found := make(chan bool)
 	go func() { found <- within("TestWithin.func1") }()
-	if !<-found {
+	if !testwait.Receive(t, found) {
 		t.Error("the function of a goroutine is not found")
 	}
 }

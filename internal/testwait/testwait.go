@@ -19,8 +19,15 @@ import (
 // Bound is how long a wait may take. It is far more than a busy machine needs, and less than what a package's tests may take in all.
 const Bound = time.Minute
 
+// Test is what a wait needs of a test: *testing.T, *testing.B and *rapid.T have it.
+type Test interface {
+	Helper()
+	Errorf(format string, args ...any)
+	FailNow()
+}
+
 // Receive returns the next value of a channel, or the zero value when the channel is closed.
-func Receive[T any](t testing.TB, c <-chan T) T {
+func Receive[T any](t Test, c <-chan T) T {
 	t.Helper()
 	v, ok := receive(c)
 	if !ok {
@@ -31,7 +38,7 @@ func Receive[T any](t testing.TB, c <-chan T) T {
 }
 
 // Hold does what [Receive] does in a goroutine that is not the test's, such as that of a handler: it reports the failure and returns.
-func Hold[T any](t testing.TB, c <-chan T) T {
+func Hold[T any](t Test, c <-chan T) T {
 	t.Helper()
 	v, ok := receive(c)
 	if !ok {
@@ -52,7 +59,7 @@ func receive[T any](c <-chan T) (v T, ok bool) {
 }
 
 // Send sends a value on a channel.
-func Send[T any](t testing.TB, c chan<- T, v T) {
+func Send[T any](t Test, c chan<- T, v T) {
 	t.Helper()
 	timer := time.NewTimer(Bound)
 	defer timer.Stop()
@@ -65,7 +72,7 @@ func Send[T any](t testing.TB, c chan<- T, v T) {
 }
 
 // Return calls a function that waits, such as the method Wait of a sync.WaitGroup, in a goroutine of its own until it returns.
-func Return(t testing.TB, wait func()) {
+func Return(t Test, wait func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); wait() }()
@@ -76,8 +83,14 @@ func Return(t testing.TB, wait func()) {
 }
 
 // True asks again and again until the answer is yes. The words say what the answer is about; without any the source lines have to.
-func True(t testing.TB, what string, holds func() bool) {
+func True(t Test, what string, holds func() bool) {
 	t.Helper()
+	for range spins { // most of what tests wait for is a few switches away
+		if holds() {
+			return
+		}
+		runtime.Gosched()
+	}
 	timer, tick := time.NewTimer(Bound), time.NewTicker(time.Millisecond)
 	defer timer.Stop()
 	defer tick.Stop()
@@ -85,7 +98,7 @@ func True(t testing.TB, what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-timer.C:
-			fail(t, strings.TrimSpace("it did not come about "+what))
+			fail(t, strings.TrimSuffix("it did not come about that "+what, " that "))
 			t.FailNow()
 		}
 	}
@@ -100,11 +113,14 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
+// spins is how often True asks before it gives the processor away for a millisecond at a time.
+const spins = 1000
+
 // most is how much of the goroutines' stacks is printed.
 const most = 64 << 10
 
 // fail reports a wait that reached its bound.
-func fail(t testing.TB, what string) {
+func fail(t Test, what string) {
 	t.Helper()
 	stacks := make([]byte, most)
 	stacks = stacks[:runtime.Stack(stacks, true)]

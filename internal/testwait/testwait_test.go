@@ -57,8 +57,8 @@ func TestBound(t *testing.T) {
 			wait := func() { <-release }
 			testwait.Return(t, wait)
 		}},
-		{name: "true", says: "come about that pigs fly", line: `testwait.True(t, "that pigs fly"`, wait: func(t testing.TB, _ chan int) {
-			testwait.True(t, "that pigs fly", func() bool { return false })
+		{name: "true", says: "come about that pigs fly", line: `testwait.True(t, "pigs fly"`, wait: func(t testing.TB, _ chan int) {
+			testwait.True(t, "pigs fly", func() bool { return false })
 		}},
 	}
 	for _, tt := range tests {

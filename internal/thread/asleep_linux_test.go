@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/internal/thread"
 )
 
@@ -35,15 +36,15 @@ func TestThread(t *testing.T) {
 		own.Share(false)
 		defer own.Share(true)
 		awake <- true
-		<-wake
+		testwait.Hold(t, wake)
 		awake <- true
 	}()
-	<-awake
+	testwait.Receive(t, awake)
 	for !own.Asleep() {
 		runtime.Gosched()
 	}
 	wake <- true
-	<-awake
+	testwait.Receive(t, awake)
 }
 
 // Only the goroutine that has the thread to itself gives it back.
@@ -52,7 +53,7 @@ func TestRelease(t *testing.T) {
 	own.Share(false)
 	other := make(chan bool)
 	go func() { own.Release(); other <- own.Shared() }()
-	if <-other {
+	if testwait.Receive(t, other) {
 		t.Error("another goroutine gave the thread back")
 	}
 	if own.Release(); !own.Shared() {
@@ -77,11 +78,11 @@ func TestAsleep(t *testing.T) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		number <- syscall.Gettid()
-		<-done
+		testwait.Hold(t, done)
 	})
-	for id := <-number; !thread.Asleep(id); {
+	for id := testwait.Receive(t, number); !thread.Asleep(id); {
 		runtime.Gosched()
 	}
 	close(done)
-	wg.Wait()
+	testwait.Return(t, wg.Wait)
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/internal/wsdial"
 )
 
@@ -73,7 +74,7 @@ func play(ctx context.Context, t *testing.T, urls [2]string, script []exchange, 
 	if conn != nil {
 		_ = conn.Close()
 	}
-	wg.Wait()
+	testwait.Return(t, wg.Wait)
 	return got, err
 }
 

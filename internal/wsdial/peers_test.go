@@ -22,6 +22,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // testTimeout bounds what a test waits for; nothing is expected to come near it.
@@ -96,7 +98,7 @@ func listen(t *testing.T, config *tls.Config, serve func(net.Conn)) string {
 			})
 		}
 	})
-	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
+	t.Cleanup(func() { _ = l.Close(); testwait.Return(t, wg.Wait) })
 	return address
 }
 
@@ -165,7 +167,7 @@ func httpProxy(t *testing.T, config *tls.Config, target string, l *proxyLog) str
 	} else {
 		s.Start()
 	}
-	t.Cleanup(func() { s.Close(); wg.Wait() })
+	t.Cleanup(func() { s.Close(); testwait.Return(t, wg.Wait) })
 	return s.Listener.Addr().String()
 }
 

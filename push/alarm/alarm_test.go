@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/alarm"
 	"github.com/sluice-push/sluice/timingwheel"
 )
@@ -85,7 +86,7 @@ func TestPast(t *testing.T) {
 	defer c.Close()
 	c.Set(alarm.Of("long ago"), -5)
 	c.Set(alarm.Of("now"), c.Now())
-	got := []string{<-w, <-w}
+	got := []string{testwait.Receive(t, w), testwait.Receive(t, w)}
 	if slices.Sort(got); !slices.Equal(got, []string{"long ago", "now"}) {
 		t.Errorf("%v were woken", got)
 	}
@@ -124,5 +125,5 @@ func TestConcurrent(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	testwait.Return(t, all.Wait)
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 )
 
@@ -27,12 +28,12 @@ func TestDisconnect(t *testing.T) {
 			if got := p.call("disconnect", body); got != `{"result":{}}` {
 				t.Fatalf("got %s", got)
 			}
-			if got := receive(t, "disconnect", ann.disconnects); got != tt.want {
+			if got := testwait.Receive(t, ann.disconnects); got != tt.want {
 				t.Errorf("ended with %v, want %v", got, tt.want)
 			}
 			// Control messages come in order: when the next one is through, the first has done all it does.
 			p.call("disconnect", `{"user":"bob","code":3999}`)
-			if got := receive(t, "disconnect", bob.disconnects); got.Code != 3999 {
+			if got := testwait.Receive(t, bob.disconnects); got.Code != 3999 {
 				t.Errorf("the wrong user was disconnected: %v", got)
 			}
 			if len(spared.disconnects) > 0 {
@@ -69,7 +70,7 @@ func TestUnsubscribe(t *testing.T) {
 	if got := p.call("unsubscribe", `{"channel":"a","user":"ann"}`); got != `{"result":{}}` {
 		t.Fatalf("got %s", got)
 	}
-	if got := receive(t, "end", ann.frames); got != "a ends: server unsubscribe" {
+	if got := testwait.Receive(t, ann.frames); got != "a ends: server unsubscribe" {
 		t.Errorf("got %q", got)
 	}
 	if !ann.Subscribes("b") || !bob.Subscribes("a") {
@@ -78,7 +79,7 @@ func TestUnsubscribe(t *testing.T) {
 	if got := p.call("unsubscribe", `{"channel":"a","client":"2"}`); got != `{"result":{}}` {
 		t.Fatalf("got %s", got)
 	}
-	receive(t, "end", bob.frames)
+	testwait.Receive(t, bob.frames)
 	for body, want := range map[string]string{
 		``:                `channel is missing`,
 		`{"user":"ann"}`:  `channel is missing`,
@@ -99,7 +100,7 @@ func TestPace(t *testing.T) {
 		}
 	}
 	p.call("disconnect", `{"user":"bob","code":3999}`) // control messages come in order
-	_ = receive(t, "disconnect", bob.disconnects)
+	_ = testwait.Receive(t, bob.disconnects)
 	if got := ann.Bandwidth(); got != 2000 {
 		t.Errorf("the client has %d bytes a second", got)
 	}

@@ -166,20 +166,6 @@ func (words) AppendUnsubscribe(dst []byte, name string, u push.Unsubscribe) []by
 	return append(append(append(dst, name...), " ends: "...), u.Reason...)
 }
 
-// receive waits for something to be sent on a channel.
-func receive[T any](t testing.TB, what string, c <-chan T) T {
-	t.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case v := <-c:
-		return v
-	case <-timer.C:
-		t.Fatalf("%s: nothing came", what)
-		panic("not reached")
-	}
-}
-
 // logs holds what was logged. What is not expected fails the test.
 type logs struct {
 	mu       sync.Mutex

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/api"
 	"github.com/sluice-push/sluice/push/hub"
 )
@@ -208,7 +209,7 @@ func TestConcurrentUse(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testwait.Return(t, wg.Wait)
 	for i := range 8 {
 		found, err := p.hub.History(testContext(t), fmt.Sprintf("c%d", i), hub.HistoryRequest{Limit: -1})
 		must(t, err)

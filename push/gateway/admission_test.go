@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/gateway"
 )
 
@@ -47,10 +48,10 @@ func TestLimits(t *testing.T) {
 				t.Errorf("a third stream: %d %s", res.StatusCode, body)
 			}
 			sse.close()
-			eventually(t, "the stream has left", func() bool { return p.gateway.Len() == 1 })
+			testwait.True(t, "the stream has left", func() bool { return p.gateway.Len() == 1 })
 			p.client()
 			_ = ws.conn.Close()
-			eventually(t, "the WebSocket has left", func() bool { return p.gateway.Len() == 1 })
+			testwait.True(t, "the WebSocket has left", func() bool { return p.gateway.Len() == 1 })
 			p.stream(`{}`, "").next()
 		})
 	}

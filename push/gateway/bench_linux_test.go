@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/gateway"
 )
 
@@ -32,7 +33,7 @@ func BenchmarkIdleClient(b *testing.B) {
 		for _, fd := range fds {
 			must(b, syscall.Close(fd))
 		}
-		eventually(b, "all have left", func() bool { return p.gateway.Len() == 1 })
+		testwait.True(b, "all have left", func() bool { return p.gateway.Len() == 1 })
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/hub"
@@ -199,7 +200,7 @@ func TestFatalCommands(t *testing.T) {
 			c.wantClose(tt.code, tt.reason)
 		})
 	}
-	eventually(t, "all have left", func() bool { return p.gateway.Len() == 0 })
+	testwait.True(t, "all have left", func() bool { return p.gateway.Len() == 0 })
 }
 
 // TestFatalEndsTheRest: what comes behind a command that ends the connection is not carried out.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/gateway"
 )
 
@@ -92,7 +93,7 @@ func TestNeverConnects(t *testing.T) {
 				}()
 				c.wantClose(3502, "stale")
 				within(t, "the end", passed(), 5, 7)
-				<-done
+				testwait.Receive(t, done)
 				pass(time.Minute)
 				if n := p.gateway.Len(); n != 0 {
 					t.Errorf("%d clients are left", n)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/gateway"
 )
 
@@ -72,7 +73,7 @@ func TestHostileBytes(t *testing.T) {
 			witness.ask(`{"id":2,"ping":{}}`, `{"id":2,"ping":{}}`)
 		})
 	}
-	eventually(t, "all have left", func() bool { return p.gateway.Len() == 1 })
+	testwait.True(t, "all have left", func() bool { return p.gateway.Len() == 1 })
 }
 
 // TestByteByByte: how a message is cut on its way makes no difference.
@@ -110,8 +111,8 @@ func TestReset(t *testing.T) {
 	for i := range 100 {
 		p.publish("a", filler(i))
 	}
-	wg.Wait()
-	eventually(t, "all have left", func() bool { return p.gateway.Len() == 0 && p.hub.Stats().Sessions == 0 })
+	testwait.Return(t, wg.Wait)
+	testwait.True(t, "all have left", func() bool { return p.gateway.Len() == 0 && p.hub.Stats().Sessions == 0 })
 }
 
 // TestHistoryIsBounded: one answer holds only so much, and the rest can be asked for.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/protocol"
@@ -124,7 +125,7 @@ func TestSlowReaderLag(t *testing.T) {
 				l.take(t, &r.Push.Publication)
 			}
 		}
-		publishing.Wait()
+		testwait.Return(t, publishing.Wait)
 		l.check(t, most)
 	})
 }

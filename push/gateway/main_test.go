@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluice-push/sluice/internal/early"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/memory"
@@ -37,36 +38,6 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// eventually waits until a condition holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("it did not come about that %s", what)
-		}
-	}
-}
-
-// receive waits for something to be sent on a channel.
-func receive[T any](t testing.TB, what string, c <-chan T) T {
-	t.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case v := <-c:
-		return v
-	case <-timer.C:
-		t.Fatalf("%s: nothing came", what)
-		panic("not reached")
 	}
 }
 
@@ -142,7 +113,7 @@ func newPlaceOn(t testing.TB, ln net.Listener, o *gateway.Options, ho *hub.Optio
 	t.Cleanup(func() {
 		p.shutdown()
 		_ = p.server.Close()
-		serving.Wait()
+		testwait.Return(t, serving.Wait)
 		must(t, h.Close())
 		must(t, p.broker.Close())
 		p.log.check(t)

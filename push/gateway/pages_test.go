@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/gateway"
 )
 
@@ -45,7 +46,7 @@ func TestTemporaryRefusalsOfStreams(t *testing.T) {
 		t.Errorf("no browser: status %d, header %v", res.StatusCode, res.Header)
 	}
 	one.close()
-	eventually(t, "the client is gone", func() bool { return p.gateway.Len() == 0 })
+	testwait.True(t, "the client is gone", func() bool { return p.gateway.Len() == 0 })
 	p.shutdown()
 	res, body = p.get(http.MethodGet, gateway.SSEPath, browserAsks)
 	wantRetry(t, res, body)

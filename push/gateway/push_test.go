@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/gateway"
@@ -110,7 +111,7 @@ func (p *pace) set(i int, at uint64) {
 }
 
 // wait returns when nobody is far behind an offset, and reports whether anybody is still there.
-func (p *pace) wait(head uint64) bool {
+func (p *pace) wait(t *testing.T, head uint64) bool {
 	for {
 		slowest := uint64(math.MaxUint64)
 		for i := range p.at {
@@ -119,7 +120,7 @@ func (p *pace) wait(head uint64) bool {
 		if slowest == math.MaxUint64 || head < slowest+600 {
 			return slowest != math.MaxUint64
 		}
-		<-p.changed
+		testwait.Receive(t, p.changed)
 	}
 }
 
@@ -143,10 +144,10 @@ func TestReplyBeforePush(t *testing.T) {
 			}
 		})
 	}
-	for head := uint64(0); paced.wait(head); {
+	for head := uint64(0); paced.wait(t, head); {
 		head = p.publish("a", "1").Offset
 	}
-	clients.Wait()
+	testwait.Return(t, clients.Wait)
 }
 
 // follow subscribes, resuming behind an offset, follows some pushes, unsubscribes, and returns where it is then; 0 when it failed.

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/hub"
@@ -46,7 +47,7 @@ func TestShutdown(t *testing.T) {
 	c.wantClose(3001, "shutdown")
 	silent.wantClose(3001, "shutdown")
 	for range 2 {
-		must(t, receive(t, "shutdown", done))
+		must(t, testwait.Receive(t, done))
 	}
 	if n := p.gateway.Len(); n != 0 {
 		t.Errorf("%d clients are left", n)
@@ -73,7 +74,7 @@ func TestShutdownCuts(t *testing.T) {
 		}
 		waiting := p.connectWS(nil).forever()
 		waiting.send(`{"id":1,"connect":{"token":"wait"}}`)
-		<-waits
+		testwait.Receive(t, waits)
 		var requests sync.WaitGroup
 		requests.Go(func() {
 			conn, err := p.dial(testContext(t))
@@ -85,13 +86,13 @@ func TestShutdownCuts(t *testing.T) {
 			_, _ = fmt.Fprintf(conn, "GET %s?cf_connect={\"token\":\"wait\"} HTTP/1.1\r\nHost: x\r\n\r\n", gateway.SSEPath)
 			_, _ = io.ReadAll(conn)
 		})
-		<-waits
+		testwait.Receive(t, waits)
 		passed := stopwatch()
 		if err := p.shutdownWithin(3 * time.Second); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("it returned %v", err)
 		}
 		within(t, "it returned", passed(), 3, 4)
-		requests.Wait()
+		testwait.Return(t, requests.Wait)
 		synctest.Wait()
 		if n := p.gateway.Len(); n != 0 {
 			t.Errorf("%d clients are left", n)
@@ -108,7 +109,7 @@ func TestShutdownWhileConnecting(t *testing.T) {
 		var inside atomic.Int64
 		for i := range 16 {
 			wg.Go(func() {
-				<-start
+				testwait.Hold(t, start)
 				if i%4 == 0 {
 					if s, _ := p.tryStream(`{"subs":{"chat:1":{}}}`, ""); s != nil {
 						inside.Add(1)
@@ -131,10 +132,10 @@ func TestShutdownWhileConnecting(t *testing.T) {
 			})
 		}
 		close(start)
-		eventually(t, "some are inside", func() bool { return inside.Load() > 3 })
+		testwait.True(t, "some are inside", func() bool { return inside.Load() > 3 })
 		must(t, p.shutdownWithin(patience))
-		wg.Wait()
-		eventually(t, "all have left", func() bool { return p.gateway.Len() == 0 && p.hub.Stats().Sessions == 0 })
+		testwait.Return(t, wg.Wait)
+		testwait.True(t, "all have left", func() bool { return p.gateway.Len() == 0 && p.hub.Stats().Sessions == 0 })
 	}
 }
 
@@ -156,7 +157,7 @@ func TestShutdownBeforeOpen(t *testing.T) {
 	inFakeTime(t, nil, func(t *testing.T, p *place) {
 		begins, ends := make(chan struct{}), make(chan struct{})
 		p.wrap = func(c net.Conn) net.Conn { return greeting{c, begins, ends} }
-		go func() { <-begins }()
+		go func() { testwait.Hold(t, begins) }()
 		c := p.connectWS(nil).forever()
 		synctest.Wait()
 		done := make(chan error, 1)
@@ -164,7 +165,7 @@ func TestShutdownBeforeOpen(t *testing.T) {
 		synctest.Wait()
 		close(ends)
 		c.wantClose(3001, "shutdown")
-		must(t, <-done)
+		must(t, testwait.Receive(t, done))
 	})
 }
 
@@ -190,8 +191,8 @@ func TestDisconnectedAtOnce(t *testing.T) {
 			t.Fatalf("ended with %v", err)
 		}
 		_ = c.conn.Close()
-		wg.Wait()
-		eventually(t, "it has left", func() bool { return p.gateway.Len() == 0 })
+		testwait.Return(t, wg.Wait)
+		testwait.True(t, "it has left", func() bool { return p.gateway.Len() == 0 })
 	}
 }
 
@@ -212,8 +213,8 @@ func TestLeaveWhileSubscribing(t *testing.T) {
 			_ = c.conn.NetConn().Close()
 		})
 	}
-	wg.Wait()
-	eventually(t, "all have left", func() bool {
+	testwait.Return(t, wg.Wait)
+	testwait.True(t, "all have left", func() bool {
 		s := p.hub.Stats()
 		return p.gateway.Len() == 0 && s.Sessions == 0 && s.Subscriptions == 0
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/hub"
@@ -70,7 +71,7 @@ func TestUnreadReplies(t *testing.T) {
 			t.Fatalf("answer %d: %s", i, got)
 		}
 	}
-	sent.Wait()
+	testwait.Return(t, sent.Wait)
 }
 
 // TestDeafTalker: a client that sends and never reads may send only so much, and is cut after the write time-out.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/hub"
@@ -265,7 +266,7 @@ func TestStreamDisconnect(t *testing.T) {
 			must(t, tt.end())
 			s.want(tt.want)
 			s.wantEnd()
-			eventually(t, "it has left", func() bool { return p.gateway.Len() == 0 })
+			testwait.True(t, "it has left", func() bool { return p.gateway.Len() == 0 })
 		})
 	}
 }
@@ -287,7 +288,7 @@ func TestStreamOverHTTP2(t *testing.T) {
 	a.want(`{"channel":"a","pub":{"data":1,"offset":1}}`)
 	b.want(`{"channel":"a","pub":{"data":1,"offset":1}}`)
 	b.close()
-	eventually(t, "one has left", func() bool { return p.gateway.Len() == 1 })
+	testwait.True(t, "one has left", func() bool { return p.gateway.Len() == 1 })
 	p.publish("a", "2")
 	a.want(`{"channel":"a","pub":{"data":2,"offset":2}}`)
 }
@@ -343,7 +344,7 @@ func TestStreamOverHTTP10(t *testing.T) {
 	if rest, err := io.ReadAll(res.Body); err != nil || len(rest) > 0 {
 		t.Errorf("then %q, %v", rest, err)
 	}
-	must(t, receive(t, "shutdown", done))
+	must(t, testwait.Receive(t, done))
 }
 
 // TestStreamCancelled: clients that hang up at any time leave nothing behind.
@@ -367,9 +368,9 @@ func TestStreamCancelled(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testwait.Return(t, wg.Wait)
 	// A request whose client has hung up may still be on its way to the gateway: none is here for good.
-	eventually(t, "all have left", func() bool {
+	testwait.True(t, "all have left", func() bool {
 		clients, _, err := p.hub.PresenceStats(testContext(t), "chat:1")
 		must(t, err)
 		return clients == 0 && p.gateway.Len() == 0 && p.hub.Stats().Sessions == 0

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/count"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/protocol"
 )
@@ -26,7 +27,7 @@ func TestStats(t *testing.T) {
 	bad.send(`nonsense`)
 	bad.wantClose(3501, "")
 	sse.close()
-	eventually(t, "two have left", func() bool {
+	testwait.True(t, "two have left", func() bool {
 		s = p.gateway.Stats()
 		return s.Transports[gateway.WebSocket].Left == 1 && s.Transports[gateway.SSE].Left == 1
 	})
@@ -40,7 +41,7 @@ func TestStats(t *testing.T) {
 		t.Errorf("%+v", s.Transports)
 	}
 	p.shutdown()
-	eventually(t, "the last one was sent away", func() bool {
+	testwait.True(t, "the last one was sent away", func() bool {
 		return p.gateway.Stats().Transports[gateway.WebSocket].Disconnected[3001] == 1
 	})
 }
@@ -81,10 +82,10 @@ func TestStatsQueued(t *testing.T) {
 	for range 200 {
 		p.publish("a", data)
 	}
-	eventually(t, "something waits", func() bool { return p.gateway.Stats().QueueBytes > 0 })
-	eventually(t, "both are given up", func() bool {
+	testwait.True(t, "something waits", func() bool { return p.gateway.Stats().QueueBytes > 0 })
+	testwait.True(t, "both are given up", func() bool {
 		s := p.gateway.Stats()
 		return s.Transports[gateway.WebSocket].TimedOut == 1 && s.Transports[gateway.SSE].TimedOut == 1
 	})
-	eventually(t, "nothing waits", func() bool { return p.gateway.Stats().QueueBytes == 0 })
+	testwait.True(t, "nothing waits", func() bool { return p.gateway.Stats().QueueBytes == 0 })
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/hub"
 )
 
@@ -26,7 +27,7 @@ func (p *place) carriers(n int) (conns []net.Conn, all []hub.Carrier) {
 	for len(all) < n {
 		conns = append(conns, p.rawClient())
 		c := p.gateway.Carriers()[len(all)]
-		eventually(p.t, "a client has got its answer", func() bool { return c.TryWrite([]hub.Frame{{Bytes: []byte("a")}}) == 1 })
+		testwait.True(p.t, "a client has got its answer", func() bool { return c.TryWrite([]hub.Frame{{Bytes: []byte("a")}}) == 1 })
 		skipTo(p.t, conns[len(all)], "a")
 		all = append(all, c)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker/memory"
 	"github.com/sluice-push/sluice/push/hub"
@@ -101,7 +102,7 @@ func (w *budgetWorld) fill(name string) {
 // served waits until the client has n frames: who is up to date does not notice when a log forgets its entries.
 func (w *budgetWorld) served(n int) {
 	w.t.Helper()
-	eventually(w.t, "the client has all", func() bool { return len(w.carrier.taken()) == n })
+	testwait.True(w.t, "the client has all", func() bool { return len(w.carrier.taken()) == n })
 }
 
 // look has the budget enforced, and says what the outcome has to be.
@@ -120,7 +121,7 @@ func (w *budgetWorld) upToDate() {
 	for _, name := range w.names {
 		publish(w.t, w.hub, name, push.Publication{Key: "last", Data: []byte("last")})
 	}
-	eventually(w.t, "the last ones come", func() bool {
+	testwait.True(w.t, "the last ones come", func() bool {
 		n := 0
 		for _, f := range w.carrier.taken() {
 			if f.kind == "end" {
@@ -164,5 +165,5 @@ func TestBudgetLoses(t *testing.T) {
 		t.Errorf("recovered: %+v", got)
 	}
 	slow.open(open)
-	eventually(t, "the slow one is ended", func() bool { return !s.Subscribes("stream:x") })
+	testwait.True(t, "the slow one is ended", func() bool { return !s.Subscribes("stream:x") })
 }

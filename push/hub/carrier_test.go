@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/hub"
@@ -170,7 +171,7 @@ func newCarrier(t testing.TB, g gate, itself bool) *carrier {
 		}()
 		t.Cleanup(func() {
 			close(done)
-			<-ended
+			testwait.Receive(t, ended)
 		})
 	}
 	return c

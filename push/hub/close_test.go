@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/hub"
@@ -59,7 +60,7 @@ func TestCloseWhileBusy(t *testing.T) {
 					r.renew()
 				}
 			})
-			eventually(t, "all is under way", func() bool { return h.Stats().Published > 500 })
+			testwait.True(t, "all is under way", func() bool { return h.Stats().Published > 500 })
 			var closing sync.WaitGroup
 			for range 3 {
 				closing.Go(func() {
@@ -68,7 +69,7 @@ func TestCloseWhileBusy(t *testing.T) {
 					}
 				})
 			}
-			closing.Wait()
+			testwait.Return(t, closing.Wait)
 			for _, c := range carriers {
 				if len(c.disconnects()) != 1 {
 					t.Errorf("a client was disconnected by %v", c.disconnects())
@@ -78,7 +79,7 @@ func TestCloseWhileBusy(t *testing.T) {
 				t.Errorf("left: %+v", s)
 			}
 			cancel()
-			wg.Wait()
+			testwait.Return(t, wg.Wait)
 		})
 	}
 }
@@ -146,12 +147,12 @@ func TestGapWhileClosing(t *testing.T) {
 	publishN(t, h, "table:x", 1, 1)
 	closed := make(chan error, 1)
 	go func() { closed <- h.Close() }()
-	eventually(t, "it is closing", func() bool {
+	testwait.True(t, "it is closing", func() bool {
 		_, err := h.History(testContext(t), "value:x", hub.HistoryRequest{})
 		return err != nil
 	})
 	release()
-	must(t, <-closed)
+	must(t, testwait.Receive(t, closed))
 }
 
 // A hub that cannot be made leaves nothing behind, and says which namespace it is about.

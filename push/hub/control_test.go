@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/hub"
 )
@@ -99,7 +100,7 @@ func (c *crowd) told(t *testing.T) {
 		k := newCarrier(t, open, false)
 		k.connect(h, hub.SessionOptions{Info: push.ClientInfo{Client: fmt.Sprint("last", i)}})
 		must(t, c.hubs[0].Disconnect(testContext(t), hub.Target{Client: fmt.Sprint("last", i)}, push.DisconnectShutdown, nil))
-		eventually(t, "the hub was told", func() bool { return len(k.disconnects()) == 1 })
+		testwait.True(t, "the hub was told", func() bool { return len(k.disconnects()) == 1 })
 	}
 }
 
@@ -118,7 +119,7 @@ func TestControlRefused(t *testing.T) {
 	k := newCarrier(t, open, false)
 	k.connect(h, client("a"))
 	must(t, h.Disconnect(testContext(t), hub.Target{Client: "a"}, push.DisconnectShutdown, nil))
-	eventually(t, "the hub still listens", func() bool { return len(k.disconnects()) == 1 })
+	testwait.True(t, "the hub still listens", func() bool { return len(k.disconnects()) == 1 })
 	must(t, r.side.Close())
 	if err := h.Disconnect(testContext(t), hub.Target{Client: "a"}, push.DisconnectShutdown, nil); !errors.Is(err, push.ErrInternal) {
 		t.Errorf("without a broker: %v", err)
@@ -136,11 +137,11 @@ func TestControlPassesStuckAnswers(t *testing.T) {
 	go func() {
 		answered <- s.Subscribe(ctx, hub.SubscribeRequest{Channel: "stream:x"}, func(hub.Subscribed) error {
 			close(answering)
-			<-gate
+			testwait.Hold(t, gate)
 			return nil
 		})
 	}()
-	<-answering
+	testwait.Receive(t, answering)
 	other := newCarrier(t, open, false)
 	so := other.connect(h, client("other"))
 	subscribe(t, so, hub.SubscribeRequest{Channel: "stream:y"})
@@ -148,14 +149,14 @@ func TestControlPassesStuckAnswers(t *testing.T) {
 		must(t, h.Unsubscribe(ctx, hub.Target{Client: c}, "stream:y", push.UnsubscribeServer))
 		must(t, h.Disconnect(ctx, hub.Target{Client: c}, push.DisconnectForceReconnect, nil))
 	}
-	eventually(t, "all were told", func() bool {
+	testwait.True(t, "all were told", func() bool {
 		return len(stuck.disconnects()) == 1 && len(other.disconnects()) == 1 && !so.Subscribes("stream:y")
 	})
 	h.Renew(ctx)
 	must(t, h.Ready(ctx))
 	close(gate)
-	must(t, <-answered)
-	eventually(t, "the subscription is ended", func() bool { return !s.Subscribes("stream:y") })
+	must(t, testwait.Receive(t, answered))
+	testwait.True(t, "the subscription is ended", func() bool { return !s.Subscribes("stream:y") })
 }
 
 func TestChannels(t *testing.T) {

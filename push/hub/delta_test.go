@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/hub"
@@ -51,7 +52,7 @@ func TestDelta(t *testing.T) {
 			for n := 1; n <= 3; n++ {
 				put(n)
 				for form, c := range clients {
-					eventually(t, fmt.Sprintf("%v: publication %d", form, n), func() bool { return len(c.taken()) >= n })
+					testwait.True(t, fmt.Sprintf("%v: publication %d", form, n), func() bool { return len(c.taken()) >= n })
 				}
 			}
 			for form, c := range clients {
@@ -90,7 +91,7 @@ func TestNoDelta(t *testing.T) {
 		}
 		for n := range 3 {
 			publish(t, h, tt.name, push.Publication{Key: "k", Data: document(n), Tags: map[string]string{"t": "1"}})
-			eventually(t, tt.name, func() bool { return len(c.taken()) > n })
+			testwait.True(t, tt.name, func() bool { return len(c.taken()) > n })
 		}
 		if got := c.data(); slices.Contains(c.forms(), push.Fossil) || got[2] != string(document(2)) {
 			t.Errorf("%s: got %v", tt.name, got)
@@ -123,10 +124,10 @@ func TestDeltaLate(t *testing.T) {
 			for range some {
 				publish(t, h, tt.name, push.Publication{Key: "k", Data: document(n)})
 				n++
-				eventually(t, "the hub has it", func() bool { return len(fast.taken()) == n })
+				testwait.True(t, "the hub has it", func() bool { return len(fast.taken()) == n })
 			}
 			clock.Advance(100*time.Millisecond + tick)
-			eventually(t, fmt.Sprintf("%s: it has number %d", tt.name, n-1), func() bool {
+			testwait.True(t, fmt.Sprintf("%s: it has number %d", tt.name, n-1), func() bool {
 				clock.Advance(0)
 				got := c.taken()
 				return len(got) > 0 && got[len(got)-1].at.Offset == fast.taken()[n-1].at.Offset

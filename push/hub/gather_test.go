@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/hub"
@@ -65,13 +66,13 @@ func TestGather(t *testing.T) {
 			}
 			release := r.hold()
 			publish(t, h, "stream:other", push.Publication{Data: []byte("x")}) // the batch that waits at the door
-			eventually(t, "it is there", func() bool { return r.waiting.Load() > 0 })
+			testwait.True(t, "it is there", func() bool { return r.waiting.Load() > 0 })
 			for i := range channels * each {
 				publish(t, h, fmt.Sprintf("stream:%d", i%channels), push.Publication{Data: fmt.Append(nil, i)})
 			}
 			release()
 			for _, c := range carriers {
-				eventually(t, "all have come", func() bool { n, _ := c.publications(); return n == channels*each })
+				testwait.True(t, "all have come", func() bool { n, _ := c.publications(); return n == channels*each })
 				if _, in := c.publications(); in != 1 {
 					t.Errorf("they came in %d writes", in)
 				}
@@ -212,13 +213,13 @@ func (g *gathering) run() {
 			}
 		})
 	}
-	publishers.Wait()
+	testwait.Return(g.t, publishers.Wait)
 	close(done)
-	others.Wait()
+	testwait.Return(g.t, others.Wait)
 	for i, c := range g.conns {
 		for _, f := range c.feeds {
 			epoch := f.pos.Epoch
-			eventually(g.t, fmt.Sprintf("session %d is level in %s", i, f.name), func() bool {
+			testwait.True(g.t, fmt.Sprintf("session %d is level in %s", i, f.name), func() bool {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				must(g.t, f.broken)
@@ -247,7 +248,7 @@ func TestFramesOfSeveral(t *testing.T) {
 			settle(t, h, "stream:x")
 			stuck(t, c)
 			c.open(taken)
-			eventually(t, "all have come", func() bool { return len(c.taken()) == n })
+			testwait.True(t, "all have come", func() bool { return len(c.taken()) == n })
 			if got := contents(nil, c.taken()); !slices.Equal(got, numbers(0, n)) {
 				t.Errorf("got %v", got)
 			}
@@ -290,7 +291,7 @@ func TestNothingWaitsForAWrite(t *testing.T) {
 		others[i] = newSequence(t, h, fmt.Sprint(i))
 	}
 	publishN(t, h, "stream:x", 0, 1)
-	<-p.inside
+	testwait.Receive(t, p.inside)
 	publishN(t, h, "stream:x", 1, 50)
 	late := newCarrier(t, open, false)
 	got := subscribe(t, late.connect(h, client("late")), hub.SubscribeRequest{Channel: "stream:x"})
@@ -303,7 +304,7 @@ func TestNothingWaitsForAWrite(t *testing.T) {
 	if found, err := h.History(testContext(t), "stream:x", hub.HistoryRequest{Limit: 100}); err != nil || len(found.Entries) != 52 {
 		t.Errorf("history has %d entries (%v)", len(found.Entries), err)
 	}
-	eventually(t, "all have all, except those whom the same worker is to serve next", func() bool {
+	testwait.True(t, "all have all, except those whom the same worker is to serve next", func() bool {
 		served := 0
 		for _, o := range others {
 			if len(o.carrier.taken()) == 52 {
@@ -318,7 +319,7 @@ func TestNothingWaitsForAWrite(t *testing.T) {
 		}
 	}()
 	for _, o := range others {
-		eventually(t, "the others have all", func() bool { return len(o.carrier.taken()) == 52 })
+		testwait.True(t, "the others have all", func() bool { return len(o.carrier.taken()) == 52 })
 	}
 	s.Close()
 	close(p.inside)

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/hub"
@@ -39,7 +40,7 @@ func TestLargeRoundHoldsNobodyUp(t *testing.T) {
 		join("one of many "+strconv.Itoa(i), "stream:large", func() {
 			if served.Add(1) == 1 {
 				close(begun)
-				<-goOn
+				testwait.Hold(t, goOn)
 			}
 		})
 	}
@@ -51,11 +52,11 @@ func TestLargeRoundHoldsNobodyUp(t *testing.T) {
 		})
 	}
 	publishN(t, h, "stream:large", 1, 1)
-	<-begun
+	testwait.Receive(t, begun)
 	publishN(t, h, "stream:small", 1, 1)
-	eventually(t, "both wait for the worker", func() bool { return h.Stats().Waiting >= 2 })
+	testwait.True(t, "both wait for the worker", func() bool { return h.Stats().Waiting >= 2 })
 	close(goOn)
-	eventually(t, "all are served", func() bool { return served.Load() == many && others.Load() == some })
+	testwait.True(t, "all are served", func() bool { return served.Load() == many && others.Load() == some })
 	if n := before.Load(); n == many {
 		t.Errorf("the small channel was served after all %d of the large one", n)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker/memory"
 	"github.com/sluice-push/sluice/push/hub"
@@ -129,9 +130,9 @@ func (w *lawWorld) run(trouble func(*lawWorld, *rand.Rand), seed uint64) (lost i
 				w.pause(rng)
 			}
 		})
-		publishers.Wait()
+		testwait.Return(w.t, publishers.Wait)
 		close(done)
-		others.Wait()
+		testwait.Return(w.t, others.Wait)
 		w.rig.keep() // of a loss behind which there is nothing nobody hears
 		for _, c := range clients {
 			c.calm()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/hub"
 )
@@ -151,7 +152,7 @@ func (c *lawClient) calm() {
 		}
 		epoch := c.w.epochOf(f.name)
 		why := errors.New("it was not looked at")
-		eventually(c.w.t, fmt.Sprintf("%s is level", c.name), func() bool {
+		testwait.True(c.w.t, fmt.Sprintf("%s is level", c.name), func() bool {
 			c.subscribe(f) // again if it was ended
 			c.mu.Lock()
 			defer c.mu.Unlock()

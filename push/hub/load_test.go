@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/hub"
@@ -68,10 +69,10 @@ func TestLoadOnce(t *testing.T) {
 			}
 		})
 	}
-	<-begun
-	eventually(t, "all wait", func() bool { return h.Holds("stream:x") == 50 })
+	testwait.Receive(t, begun)
+	testwait.True(t, "all wait", func() bool { return h.Holds("stream:x") == 50 })
 	release()
-	wg.Wait()
+	testwait.Return(t, wg.Wait)
 	if n := r.loads.Load(); n != 1 {
 		t.Errorf("it was loaded %d times", n)
 	}
@@ -124,9 +125,9 @@ func TestLoadGivenUpByOne(t *testing.T) {
 		_, err := h.History(ctx, "stream:x", hub.HistoryRequest{})
 		refused <- err
 	}()
-	<-begun
+	testwait.Receive(t, begun)
 	cancel()
-	if err := <-refused; !errors.Is(err, push.ErrInternal) {
+	if err := testwait.Receive(t, refused); !errors.Is(err, push.ErrInternal) {
 		t.Errorf("got %v", err)
 	}
 	release()
@@ -150,7 +151,7 @@ func TestLoadJoins(t *testing.T) {
 						first = false
 						publishN(t, h, "stream:x", 5, n)
 						publishN(t, h, "stream:other", 0, 1)
-						eventually(t, "it was delivered", func() bool { return h.Applied("stream:x") >= uint64(n)+5 })
+						testwait.True(t, "it was delivered", func() bool { return h.Applied("stream:x") >= uint64(n)+5 })
 					}
 					return found
 				}
@@ -184,7 +185,7 @@ func TestLoadAcrossGap(t *testing.T) {
 						first = false
 						r.lose()
 						at := publish(t, h, name, push.Publication{Key: "lost", Data: []byte("lost")})
-						eventually(t, "the gap was told", func() bool { return h.Applied(name) >= at.Offset })
+						testwait.True(t, "the gap was told", func() bool { return h.Applied(name) >= at.Offset })
 						publish(t, h, name, push.Publication{Key: "kept", Data: []byte("kept")})
 					}
 					return found
@@ -212,12 +213,12 @@ func TestGapInUse(t *testing.T) {
 			r.lose()
 		}
 		at := publish(t, h, "table:x", push.Publication{Key: fmt.Sprint(i), Data: fmt.Append(nil, i)})
-		eventually(t, "it was delivered", func() bool { return h.Applied("table:x") >= at.Offset })
+		testwait.True(t, "it was delivered", func() bool { return h.Applied("table:x") >= at.Offset })
 	}
-	eventually(t, "the rows are there", func() bool { return len(table.taken()) == 3 })
+	testwait.True(t, "the rows are there", func() bool { return len(table.taken()) == 3 })
 	r.lose()
 	publish(t, h, "stream:x", push.Publication{})
-	eventually(t, "the stream is ended", func() bool { return !ss.Subscribes("stream:x") })
+	testwait.True(t, "the stream is ended", func() bool { return !ss.Subscribes("stream:x") })
 	if got := stream.taken(); len(got) != 1 || got[0].kind != "end" {
 		t.Errorf("the stream got %v", got)
 	}
@@ -256,9 +257,9 @@ func TestLoadOfAnotherLife(t *testing.T) {
 		_, err := patient.History(testContext(t), "stream:x", hub.HistoryRequest{})
 		answered <- err
 	}()
-	<-begun
+	testwait.Receive(t, begun)
 	r.renew()
-	if err := <-answered; err != nil && !errors.Is(err, push.ErrInternal) {
+	if err := testwait.Receive(t, answered); err != nil && !errors.Is(err, push.ErrInternal) {
 		t.Errorf("got %v", err)
 	}
 	settle(t, patient, "stream:x")
@@ -272,16 +273,16 @@ func TestNewLife(t *testing.T) {
 	s := c.connect(h, client("a"))
 	subscribe(t, s, hub.SubscribeRequest{Channel: "stream:x"})
 	at := publishN(t, h, "stream:x", 1, 100)
-	eventually(t, "all have come", func() bool { return len(c.taken()) == 100 })
+	testwait.True(t, "all have come", func() bool { return len(c.taken()) == 100 })
 	r.renew()
-	eventually(t, "the subscription is ended", func() bool { return !s.Subscribes("stream:x") })
+	testwait.True(t, "the subscription is ended", func() bool { return !s.Subscribes("stream:x") })
 	h.Acknowledged("stream:x", at) // the answer to a publish of the old life comes late
 	got := subscribe(t, s, hub.SubscribeRequest{Channel: "stream:x", Since: &at})
 	if got.Recovered || got.Position.Epoch == at.Epoch {
 		t.Errorf("after a new life began: %+v", got)
 	}
 	publishN(t, h, "stream:x", 101, 1)
-	eventually(t, "the new life is served", func() bool { return len(c.taken()) == 102 })
+	testwait.True(t, "the new life is served", func() bool { return len(c.taken()) == 102 })
 }
 
 // Who publishes and then reads finds it, also when the broker delivers late.
@@ -319,13 +320,13 @@ func TestCatchUp(t *testing.T) {
 		}
 	})
 	at := publish(t, h, "value:x", push.Publication{Data: []byte("2")})
-	eventually(t, "both wait", func() bool { return h.Holds("stream:x") == 1 && h.Holds("value:x") == 1 })
+	testwait.True(t, "both wait", func() bool { return h.Holds("stream:x") == 1 && h.Holds("value:x") == 1 })
 	release()
-	wg.Wait()
-	if a := <-answers; a.err != nil || len(a.found.Entries) != 1 {
+	testwait.Return(t, wg.Wait)
+	if a := testwait.Receive(t, answers); a.err != nil || len(a.found.Entries) != 1 {
 		t.Errorf("history: %+v", a)
 	}
-	if a := <-subscribed; a.Position.Offset > at.Offset {
+	if a := testwait.Receive(t, subscribed); a.Position.Offset > at.Offset {
 		t.Errorf("subscribed: %+v", a)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/memory"
@@ -81,7 +82,7 @@ func TestSlowPolicy(t *testing.T) {
 					stuck(t, c)
 					forget(t, h, mode)
 					c.open(open)
-					eventually(t, "it hears of it", func() bool { return len(c.taken()) > 0 || len(c.disconnects()) > 0 })
+					testwait.True(t, "it hears of it", func() bool { return len(c.taken()) > 0 || len(c.disconnects()) > 0 })
 					if got := fateOf(c); got != want {
 						t.Errorf("%s, not %s", got, want)
 					}
@@ -144,7 +145,7 @@ func TestNotSlow(t *testing.T) {
 					r.lose()
 					publish(t, h, name, push.Publication{Key: "k", Data: []byte("1")})
 				}
-				eventually(t, "its subscription ends", func() bool { return !s.Subscribes(name) })
+				testwait.True(t, "its subscription ends", func() bool { return !s.Subscribes(name) })
 				if got := c.taken(); len(got) != 1 || got[0].offset != 2500 || len(c.disconnects()) > 0 {
 					t.Errorf("it got %v, %v", got, c.disconnects())
 				}
@@ -175,7 +176,7 @@ func losses(c *carrier) []string {
 
 func wantLosses(t *testing.T, c *carrier, want []string) {
 	t.Helper()
-	eventually(t, "it got everything", func() bool { return len(losses(c)) >= len(want) })
+	testwait.True(t, "it got everything", func() bool { return len(losses(c)) >= len(want) })
 	if got := losses(c); !slices.Equal(got, want) {
 		t.Fatalf("it got %v, not %v", got, want)
 	}
@@ -225,7 +226,7 @@ func TestLostAtTheEnd(t *testing.T) {
 				h.Sweep(time.Now().Add(time.Hour))
 			}
 			publishN(t, h, "stream:x", 1, 1)
-			eventually(t, "it refused", func() bool {
+			testwait.True(t, "it refused", func() bool {
 				clock.Advance(time.Second)
 				c.mu.Lock()
 				defer c.mu.Unlock()
@@ -254,7 +255,7 @@ func TestLostAtTheEnd(t *testing.T) {
 				t.Errorf("coming back: %+v", told)
 			}
 			c.open(open)
-			eventually(t, "nothing waits", func() bool {
+			testwait.True(t, "nothing waits", func() bool {
 				clock.Advance(2 * time.Second)
 				return interval == 0 || s.Waiting() == 0
 			})
@@ -265,7 +266,7 @@ func TestLostAtTheEnd(t *testing.T) {
 				t.Errorf("%d lost before it was told", got.Lost)
 			}
 			publishN(t, h, "stream:x", 9, 1)
-			eventually(t, "it is told", func() bool {
+			testwait.True(t, "it is told", func() bool {
 				clock.Advance(time.Second)
 				got := losses(c)
 				return len(got) > 0 && got[len(got)-1] == "9"
@@ -291,7 +292,7 @@ func TestLostUnknown(t *testing.T) {
 	stuck(t, c)
 	r.lose()
 	at := publishN(t, h, "stream:x", 2, 1)
-	eventually(t, "the gap is known", func() bool { return h.Applied("stream:x") >= at.Offset })
+	testwait.True(t, "the gap is known", func() bool { return h.Applied("stream:x") >= at.Offset })
 	publishN(t, h, "stream:x", 3, 50)
 	settle(t, h, "stream:x")
 	h.Sweep(clock.Now())

@@ -27,22 +27,6 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-// eventually waits until a condition holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("it did not come about that %s", what)
-		}
-	}
-}
-
 // spaces are the namespaces of most tests, named after their modes.
 func spaces(h push.History) []hub.Namespace {
 	var out []hub.Namespace

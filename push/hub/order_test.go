@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/hub"
@@ -40,10 +41,10 @@ func TestOrder(t *testing.T) {
 					}
 				})
 			}
-			wg.Wait()
+			testwait.Return(t, wg.Wait)
 			total := tt.publishers * tt.each
 			for _, r := range readers {
-				eventually(t, "all have come", func() bool { return len(r.carrier.taken()) >= total })
+				testwait.True(t, "all have come", func() bool { return len(r.carrier.taken()) >= total })
 			}
 			first := readers[0].carrier.taken()
 			checkEachOnce(t, first, tt.publishers, tt.each)
@@ -129,10 +130,10 @@ func TestOrderOfBusySessions(t *testing.T) {
 		publish(t, h, "stream:x", push.Publication{Data: fmt.Appendf(nil, "0/%d", i)})
 	}
 	for _, r := range readers {
-		eventually(t, "all have come", func() bool { return len(r.carrier.taken()) >= total })
+		testwait.True(t, "all have come", func() bool { return len(r.carrier.taken()) >= total })
 	}
 	stop()
-	busy.Wait()
+	testwait.Return(t, busy.Wait)
 	for _, r := range readers {
 		checkEachOnce(t, r.carrier.taken(), 1, total)
 	}
@@ -157,8 +158,8 @@ func TestBusyChannelsInOneSession(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
-	eventually(t, "all have come", func() bool { return len(all.taken()) == channels*each && len(one.taken()) == each })
+	testwait.Return(t, wg.Wait)
+	testwait.True(t, "all have come", func() bool { return len(all.taken()) == channels*each && len(one.taken()) == each })
 	last := map[string]uint64{}
 	for _, f := range all.taken() {
 		if f.offset <= last[f.channel] {
@@ -185,7 +186,7 @@ func TestOrderAcrossPartitions(t *testing.T) {
 		publish(t, hubs[i%2], fmt.Sprintf("stream:%d", i%20), push.Publication{Data: fmt.Append(nil, i)})
 	}
 	for _, c := range carriers {
-		eventually(t, "all have come", func() bool { return len(c.taken()) == 400 })
+		testwait.True(t, "all have come", func() bool { return len(c.taken()) == 400 })
 		last := map[string]uint64{}
 		for _, f := range c.taken() {
 			if f.offset <= last[f.channel] {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/hub"
@@ -36,7 +37,7 @@ func (c *carrier) data() []string { return contents(nil, c.taken()) }
 // next, by nothing if need be.
 func has(t *testing.T, clock *timingwheel.FakeClock, c *carrier, want ...string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("it has %v", want), func() bool {
+	testwait.True(t, fmt.Sprintf("it has %v", want), func() bool {
 		clock.Advance(0)
 		return len(c.data()) >= len(want)
 	})
@@ -48,7 +49,7 @@ func has(t *testing.T, clock *timingwheel.FakeClock, c *carrier, want ...string)
 // isAt waits until the newest that a carrier has got is this.
 func isAt(t *testing.T, c *carrier, want string) {
 	t.Helper()
-	eventually(t, "it has "+want, func() bool {
+	testwait.True(t, "it has "+want, func() bool {
 		got := c.data()
 		return len(got) > 0 && got[len(got)-1] == want
 	})
@@ -89,7 +90,7 @@ func TestIntervalStream(t *testing.T) {
 	subscribe(t, c.connect(h, client("c")), hub.SubscribeRequest{Channel: "stream:x", Interval: time.Second})
 	subscribe(t, other.connect(h, client("other")), hub.SubscribeRequest{Channel: "stream:x"})
 	publishN(t, h, "stream:x", 1, 20)
-	eventually(t, "the other has all", func() bool { return len(other.data()) == 20 })
+	testwait.True(t, "the other has all", func() bool { return len(other.data()) == 20 })
 	has(t, clock, c)
 	clock.Advance(time.Second + tick)
 	has(t, clock, c, numbers(1, 20)...)
@@ -155,7 +156,7 @@ func TestBandwidth(t *testing.T) {
 		}
 		clock.Advance(100 * time.Millisecond)
 	}
-	eventually(t, "it has everything", func() bool {
+	testwait.True(t, "it has everything", func() bool {
 		clock.Advance(100 * time.Millisecond)
 		return len(c.data()) == len(want)
 	})
@@ -202,9 +203,9 @@ func TestPriority(t *testing.T) {
 	publishN(t, h, "table:x", 1, 1)
 	has(t, clock, c, "1") // 20 bytes: it is in debt for a fifth of a second
 	publishN(t, h, "table:x", 2, 1)
-	eventually(t, "it waits", func() bool { return s.Waiting() == 1 })
+	testwait.True(t, "it waits", func() bool { return s.Waiting() == 1 })
 	publishN(t, h, "value:x", 3, 1)
-	eventually(t, "both wait", func() bool { return s.Waiting() == 2 })
+	testwait.True(t, "both wait", func() bool { return s.Waiting() == 2 })
 	clock.Advance(time.Second / 5)
 	has(t, clock, c, "1", "3")
 	clock.Advance(time.Second / 5)
@@ -218,7 +219,7 @@ func TestIntervalStalled(t *testing.T) {
 	s := c.connect(h, client("c"))
 	subscribe(t, s, hub.SubscribeRequest{Channel: "value:x", Interval: time.Second})
 	publishN(t, h, "value:x", 1, 3)
-	eventually(t, "it refuses", func() bool {
+	testwait.True(t, "it refuses", func() bool {
 		clock.Advance(time.Second / 10)
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -247,14 +248,14 @@ func TestPace(t *testing.T) {
 			want = bandwidth
 		}
 		s := k.session.Load()
-		eventually(t, fmt.Sprintf("%s has its bandwidth", name), func() bool { return s.Bandwidth() == want })
+		testwait.True(t, fmt.Sprintf("%s has its bandwidth", name), func() bool { return s.Bandwidth() == want })
 	}
 	unbounded := int64(0)
 	must(t, c.hubs[1].Pace(testContext(t), hub.Target{User: "a"}, "", pace.Bounds{Bandwidth: &unbounded}))
 	publishN(t, c.hubs[0], "stream:x", 1, 1)
 	for _, name := range []string{"b1", "x1"} {
 		k := c.carriers[name]
-		eventually(t, name+" has it", func() bool { return len(k.data()) == 1 })
+		testwait.True(t, name+" has it", func() bool { return len(k.data()) == 1 })
 	}
 	for _, name := range []string{"a1", "a2"} { // they were served when they subscribed to it
 		if got := c.carriers[name].data(); len(got) > 1 {
@@ -281,7 +282,7 @@ func TestPaceEnded(t *testing.T) {
 			done <- h.Pace(testContext(t), hub.Target{User: o.Info.User}, "", pace.Bounds{Bandwidth: &bandwidth})
 		}()
 		s.Close()
-		must(t, <-done)
+		must(t, testwait.Receive(t, done))
 	}
 	must(t, h.Close())
 	if n := h.Orders(); n != 0 {
@@ -303,12 +304,12 @@ func TestIntervalLargeAnswer(t *testing.T) {
 	if !told.Recovered || len(told.Deliveries) == 700 {
 		t.Fatalf("%d were in the answer", len(told.Deliveries))
 	}
-	eventually(t, "it has the rest", func() bool { return len(c.data()) == 700-len(told.Deliveries) })
+	testwait.True(t, "it has the rest", func() bool { return len(c.data()) == 700-len(told.Deliveries) })
 	none := channel.Budget{Entries: -1}
 	if told := subscribe(t, s, hub.SubscribeRequest{Channel: "value:x", Interval: time.Minute, Budget: none}); len(told.Deliveries) != 0 {
 		t.Fatal("the answer has what nobody asked for")
 	}
-	eventually(t, "it has the value", func() bool { return len(c.data()) == 700-len(told.Deliveries)+1 })
+	testwait.True(t, "it has the value", func() bool { return len(c.data()) == 700-len(told.Deliveries)+1 })
 	publishN(t, h, "value:x", 2, 1)
 	settle(t, h, "value:x")
 	clock.Advance(30 * time.Second)

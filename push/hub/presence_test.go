@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/hub"
@@ -65,7 +66,7 @@ func TestPresence(t *testing.T) {
 	sessions[1].Close()
 	expect(1, "c")
 	must(t, hubs[0].Unsubscribe(testContext(t), hub.Target{Client: "c"}, "stream:x", push.UnsubscribeServer))
-	eventually(t, "nobody is present", func() bool {
+	testwait.True(t, "nobody is present", func() bool {
 		present, err := hubs[1].Presence(testContext(t), "stream:x")
 		must(t, err)
 		return len(present) == 0

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/memory"
@@ -72,7 +73,7 @@ func TestPublishBusy(t *testing.T) {
 		t.Error("nobody was told")
 	}
 	release()
-	eventually(t, "there is room again", func() bool {
+	testwait.True(t, "there is room again", func() bool {
 		_, err := h.Publish(testContext(t), "stream:x", push.Publication{}, "")
 		return err == nil
 	})

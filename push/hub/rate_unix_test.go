@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/hub"
 )
@@ -32,7 +33,7 @@ func BenchmarkRateIdle(b *testing.B) {
 	for j := range each {
 		publish(b, h, fmt.Sprintf("value:%d", j), push.Publication{Data: []byte("1")})
 	}
-	eventually(b, "all are served", func() bool { return count.Load() == clients*each })
+	testwait.True(b, "all are served", func() bool { return count.Load() == clients*each })
 	held := float64(heapInUse() - before)
 	for b.Loop() {
 		began, cpu := time.Now(), cpuTime(b)

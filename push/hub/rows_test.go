@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/hub"
@@ -151,11 +152,11 @@ func TestRows(t *testing.T) {
 			m.begin()
 		})
 	}
-	readers.Wait()
+	testwait.Return(t, readers.Wait)
 	close(done)
-	publisher.Wait()
+	testwait.Return(t, publisher.Wait)
 	for i, m := range mirrors {
-		eventually(t, fmt.Sprintf("client %d has the table", i), func() bool { return m.is(truth) })
+		testwait.True(t, fmt.Sprintf("client %d has the table", i), func() bool { return m.is(truth) })
 	}
 	n := countsOf(t, h, "table")
 	if n.New != 48 || n.Recovered != 0 || n.Fresh() != 0 {
@@ -184,7 +185,7 @@ func TestRowsCutOff(t *testing.T) {
 			want[fmt.Sprint(i)] = "old"
 		}
 	}
-	eventually(t, "it has the newest", func() bool { return m.is(want) })
+	testwait.True(t, "it has the newest", func() bool { return m.is(want) })
 	m.session.Unsubscribe("table:x")
 	put("2", "new")
 	last := remove("3")
@@ -238,7 +239,7 @@ func TestRowsOverflow(t *testing.T) {
 	if got.Position != at || len(got.Deliveries) != 5 || got.Deliveries[0].Offset != 0 {
 		t.Errorf("answered with %d rows, position %v, came with %v", len(got.Deliveries), got.Position, at)
 	}
-	eventually(t, "the rest follows", func() bool { return m.is(want) })
+	testwait.True(t, "the rest follows", func() bool { return m.is(want) })
 }
 
 // TestRowsCursors: what is no cursor of this table as it is now is answered so that the client begins anew.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/hub"
 )
@@ -33,7 +34,7 @@ func settle(t *testing.T, h *hub.Hub, name string) {
 // stuck waits until a carrier has refused something.
 func stuck(t *testing.T, c *carrier) {
 	t.Helper()
-	eventually(t, "it refused", func() bool {
+	testwait.True(t, "it refused", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.refused
@@ -49,7 +50,7 @@ func TestSlowStream(t *testing.T) {
 	overtake(t, h, "stream:x")
 	stuck(t, c)
 	c.open(open)
-	eventually(t, "the subscription ends", func() bool { return !s.Subscribes("stream:x") })
+	testwait.True(t, "the subscription ends", func() bool { return !s.Subscribes("stream:x") })
 	publishN(t, h, "stream:x", 51, 5)
 	want := []frame{{kind: "end", channel: "stream:x", offset: 2500}}
 	if got := c.taken(); !slices.Equal(got, want) {
@@ -63,7 +64,7 @@ func TestSlowStream(t *testing.T) {
 		t.Errorf("coming back from %v: %+v", from, again)
 	}
 	publishN(t, h, "stream:x", 56, 1)
-	eventually(t, "the new subscription is served", func() bool { return len(c.taken()) == 2 })
+	testwait.True(t, "the new subscription is served", func() bool { return len(c.taken()) == 2 })
 	if got := c.taken()[1].data; got != "56" {
 		t.Errorf("it began with %s", got)
 	}
@@ -82,7 +83,7 @@ func TestSlowStreamEndRefused(t *testing.T) {
 	}
 	publishN(t, h, "stream:x", 51, 3)
 	c.open(open)
-	eventually(t, "the subscription ends", func() bool { return !s.Subscribes("stream:x") })
+	testwait.True(t, "the subscription ends", func() bool { return !s.Subscribes("stream:x") })
 	s.Flush()
 	if got := c.taken(); len(got) != 1 || got[0].kind != "end" {
 		t.Fatalf("the client got %v", got)
@@ -101,7 +102,7 @@ func TestSlowOneWay(t *testing.T) {
 	overtake(t, h, "stream:x")
 	stuck(t, c)
 	c.open(open)
-	eventually(t, "it is disconnected", func() bool { return len(c.disconnects()) > 0 })
+	testwait.True(t, "it is disconnected", func() bool { return len(c.disconnects()) > 0 })
 	publishN(t, h, "stream:y", 1, 3)
 	s.Flush()
 	for _, d := range c.disconnects() {
@@ -134,7 +135,7 @@ func TestSlowTable(t *testing.T) {
 			stuck(t, c)
 			c.open(open)
 			got := map[string]string{}
-			eventually(t, "it has the rows", func() bool {
+			testwait.True(t, "it has the rows", func() bool {
 				for _, f := range c.taken() {
 					got[f.key] = f.data
 				}
@@ -162,12 +163,12 @@ func TestStalledIsLeftAlone(t *testing.T) {
 	other := newSequence(t, h, "other")
 	publishN(t, h, "stream:x", 1, 1000)
 	publishN(t, h, "stream:y", 1, 1000)
-	eventually(t, "the other has all", func() bool { return len(other.carrier.taken()) == 1000 })
+	testwait.True(t, "the other has all", func() bool { return len(other.carrier.taken()) == 1000 })
 	if n := c.calls(); n != 1 {
 		t.Errorf("the stalled carrier was called %d times", n)
 	}
 	c.open(open)
-	eventually(t, "it has all", func() bool { return len(c.taken()) == 2000 })
+	testwait.True(t, "it has all", func() bool { return len(c.taken()) == 2000 })
 }
 
 // A connection that has failed takes nothing and never says that it can: nobody tries for ever, and closing frees everything.
@@ -181,7 +182,7 @@ func TestFailedCarrier(t *testing.T) {
 	c.broken = true
 	c.mu.Unlock()
 	publishN(t, h, "stream:x", 1, 500)
-	eventually(t, "the other has all", func() bool { return len(other.carrier.taken()) == 500 })
+	testwait.True(t, "the other has all", func() bool { return len(other.carrier.taken()) == 500 })
 	if n := c.calls(); n > 2 {
 		t.Errorf("the failed carrier was called %d times", n)
 	}
@@ -209,9 +210,9 @@ func TestDribble(t *testing.T) {
 	for _, name := range []string{"stream:x", "stream:y"} {
 		wg.Go(func() { publishN(t, h, name, 0, each) })
 	}
-	wg.Wait()
+	testwait.Return(t, wg.Wait)
 	for _, c := range carriers {
-		eventually(t, "all have come", func() bool { return len(c.taken()) >= 2*each })
+		testwait.True(t, "all have come", func() bool { return len(c.taken()) >= 2*each })
 		next := map[string]int{}
 		for _, f := range c.taken() {
 			if f.data != fmt.Sprint(next[f.channel]) {
@@ -304,12 +305,12 @@ func TestSweepAcrossReload(t *testing.T) {
 			settle(t, h, f.name)
 			r.lose()
 			at := put(0)
-			eventually(t, "the table is loaded again", func() bool {
+			testwait.True(t, "the table is loaded again", func() bool {
 				_, err := h.History(testContext(t), f.name, hub.HistoryRequest{})
 				return h.Applied(f.name) >= at.Offset && err == nil
 			})
 			c.open(open)
-			eventually(t, "the client has all rows", func() bool {
+			testwait.True(t, "the client has all rows", func() bool {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				must(t, f.broken)
@@ -345,7 +346,7 @@ func TestRestlessCarrier(t *testing.T) {
 	}
 	publishN(t, h, "stream:x", 0, 100)
 	for _, o := range others {
-		eventually(t, "the others have all", func() bool { return len(o.carrier.taken()) == 100 })
+		testwait.True(t, "the others have all", func() bool { return len(o.carrier.taken()) == 100 })
 	}
 	subscribe(t, s, hub.SubscribeRequest{Channel: "stream:y"})
 	s.Close()
@@ -364,5 +365,5 @@ func TestSlowStreamLarge(t *testing.T) {
 	settle(t, h, "stream:x")
 	stuck(t, c)
 	c.open(open)
-	eventually(t, "the subscription ends", func() bool { return !s.Subscribes("stream:x") })
+	testwait.True(t, "the subscription ends", func() bool { return !s.Subscribes("stream:x") })
 }

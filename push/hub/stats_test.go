@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/hub"
 )
@@ -33,7 +34,7 @@ func TestStatsByNamespace(t *testing.T) {
 	publishN(t, h, "stream:nobody", 1, 2)
 	publishN(t, h, "table:x", 1, 3)
 	must(t, h.Ready(testContext(t)))
-	eventually(t, "all is counted", func() bool { // a version of the row that was overtaken is not delivered
+	testwait.True(t, "all is counted", func() bool { // a version of the row that was overtaken is not delivered
 		s := h.Stats()
 		return s.Delivered+s.Conflated == 8
 	})
@@ -71,14 +72,14 @@ func TestStatsConflated(t *testing.T) {
 				t.Errorf("while it is blocked: %+v", got)
 			}
 			c.open(open)
-			eventually(t, "it is served", func() bool { return h.Stats().Delivered == tt.delivered })
-			eventually(t, "it is not blocked", func() bool { return h.Stats().Blocked == 0 })
+			testwait.True(t, "it is served", func() bool { return h.Stats().Delivered == tt.delivered })
+			testwait.True(t, "it is not blocked", func() bool { return h.Stats().Blocked == 0 })
 			if got := h.Stats().Conflated; got != tt.conflated {
 				t.Errorf("%d conflated, want %d", got, tt.conflated)
 			}
 			c.shut()
 			publish(t, h, tt.channel, push.Publication{Key: "0", Data: []byte("1")})
-			eventually(t, "it is blocked again", func() bool { return h.Stats().Blocked == 1 })
+			testwait.True(t, "it is blocked again", func() bool { return h.Stats().Blocked == 1 })
 			s.Close()
 			if got := h.Stats().Blocked; got != 0 {
 				t.Errorf("%d blocked after the end", got)
@@ -101,7 +102,7 @@ func TestStatsLost(t *testing.T) {
 			lost := countsOf(t, h, "stream").Received - 10
 			stuck(t, c)
 			c.open(open)
-			eventually(t, "it is told", func() bool { return !s.Subscribes("stream:x") || len(c.disconnects()) > 0 })
+			testwait.True(t, "it is told", func() bool { return !s.Subscribes("stream:x") || len(c.disconnects()) > 0 })
 			for range 3 {
 				s.Flush()
 			}
@@ -177,10 +178,10 @@ func TestObserver(t *testing.T) {
 			return live+late == want && passed == live
 		}
 	}
-	eventually(t, "all deliveries are told", told(subscribers*publications))
+	testwait.True(t, "all deliveries are told", told(subscribers*publications))
 	before := late
 	slow.open(open)
-	eventually(t, "those of the slow one are", told((subscribers+1)*publications))
+	testwait.True(t, "those of the slow one are", told((subscribers+1)*publications))
 	if late != before+publications {
 		t.Errorf("%d late, %d before", late, before)
 	}
@@ -196,7 +197,7 @@ func TestStallIsCountedOnce(t *testing.T) {
 	s := c.connect(h, client("stalled"))
 	subscribe(t, s, hub.SubscribeRequest{Channel: "stream:x"})
 	publishN(t, h, "stream:x", 1, 5)
-	eventually(t, "it is blocked", func() bool { return h.Stats().Blocked == 1 })
+	testwait.True(t, "it is blocked", func() bool { return h.Stats().Blocked == 1 })
 	for range 5 {
 		s.Flush()
 	}
@@ -204,5 +205,5 @@ func TestStallIsCountedOnce(t *testing.T) {
 		t.Errorf("%d blocked, %d stalls", got.Blocked, got.Stalls)
 	}
 	c.open(open)
-	eventually(t, "it has all", func() bool { return len(c.taken()) > 0 && h.Stats().Blocked == 0 })
+	testwait.True(t, "it has all", func() bool { return len(c.taken()) > 0 && h.Stats().Blocked == 0 })
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/hub"
@@ -37,9 +38,9 @@ func TestReplyBeforePush(t *testing.T) {
 		feeds[i] = f
 		readers.Go(func() { comeAndGo(t, h, f, fmt.Sprint(i)) })
 	}
-	readers.Wait()
+	testwait.Return(t, readers.Wait)
 	close(done)
-	publishers.Wait()
+	testwait.Return(t, publishers.Wait)
 	for _, f := range feeds {
 		must(t, f.broken)
 		must(t, f.whole(truth))
@@ -128,7 +129,7 @@ func TestResume(t *testing.T) {
 				t.Errorf("counted: %+v", stats)
 			}
 			publish(t, h, "stream:x", push.Publication{Data: []byte("next"), Tags: map[string]string{"side": "buy"}})
-			eventually(t, "the next one comes", func() bool { return len(c.taken()) == 1 })
+			testwait.True(t, "the next one comes", func() bool { return len(c.taken()) == 1 })
 			if f := c.taken()[0]; f.data != "next" || f.at.Epoch != got.Position.Epoch || f.at.Offset <= got.Position.Offset {
 				t.Errorf("from %v on came %v", got.Position, f)
 			}
@@ -170,7 +171,7 @@ func TestResumeMuch(t *testing.T) {
 			}
 			c := newCarrier(t, open, false)
 			a := subscribe(t, c.connect(h, client("a")), hub.SubscribeRequest{Channel: name, Since: &start})
-			eventually(t, "all have come", func() bool { return len(a.Deliveries)+len(c.taken()) >= more })
+			testwait.True(t, "all have come", func() bool { return len(a.Deliveries)+len(c.taken()) >= more })
 			got := contents(a.Deliveries, c.taken())
 			if name == "table:x" {
 				slices.SortFunc(got, func(a, b string) int { return len(a) - len(b) })
@@ -212,7 +213,7 @@ func TestResumeAboveHead(t *testing.T) {
 	}
 	release()
 	publishN(t, behind, "stream:x", 5, 2)
-	eventually(t, "the rest comes", func() bool { return len(c.taken()) >= 2 })
+	testwait.True(t, "the rest comes", func() bool { return len(c.taken()) >= 2 })
 	if got := contents(nil, c.taken()); !slices.Equal(got, numbers(5, 2)) {
 		t.Errorf("it got %v", got)
 	}
@@ -288,7 +289,7 @@ func TestSubscribeAtOnce(t *testing.T) {
 			errs[i] = s.Subscribe(testContext(t), r, func(hub.Subscribed) error { return nil })
 		})
 	}
-	wg.Wait()
+	testwait.Return(t, wg.Wait)
 	n := 0
 	for i, err := range errs {
 		switch {
@@ -333,7 +334,7 @@ func TestSubscribeUndone(t *testing.T) {
 		t.Errorf("present: %v", present)
 	}
 	publishN(t, h, "stream:x", 1, 1)
-	eventually(t, "the other is served", func() bool { return len(other.carrier.taken()) == 1 })
+	testwait.True(t, "the other is served", func() bool { return len(other.carrier.taken()) == 1 })
 	if s.Unsubscribe("stream:x") {
 		t.Error("there was something to unsubscribe from")
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/hub"
 )
@@ -33,7 +34,7 @@ func TestVolley(t *testing.T) {
 	volleys := int32(0)
 	for i, c := range carriers {
 		if i == slow {
-			eventually(t, "it is offered something", func() bool { return c.calls() > 0 })
+			testwait.True(t, "it is offered something", func() bool { return c.calls() > 0 })
 			if got := c.taken(); len(got) > 0 {
 				t.Errorf("a carrier that takes nothing took %v", got)
 			}
@@ -43,7 +44,7 @@ func TestVolley(t *testing.T) {
 		if i%10 == 5 {
 			want = 6
 		}
-		eventually(t, "all have come", func() bool { return len(c.taken()) >= want })
+		testwait.True(t, "all have come", func() bool { return len(c.taken()) >= want })
 		got := slices.DeleteFunc(c.taken(), func(f frame) bool { return f.channel != "stream:a" })
 		if !slices.Equal(contents(nil, got), numbers(0, 3)) || len(c.taken()) != want {
 			t.Errorf("client %d got %v", i, c.taken())
@@ -78,10 +79,10 @@ func TestVolleyStalls(t *testing.T) {
 		publishN(t, h, "stream:b", i, 1)
 	}
 	for i, c := range carriers {
-		eventually(t, "all have come", func() bool { return len(c.taken()) >= n })
+		testwait.True(t, "all have come", func() bool { return len(c.taken()) >= n })
 		if got := contents(nil, c.taken()); !slices.Equal(got, numbers(0, n)) {
 			t.Errorf("client %d got %v", i, got)
 		}
 	}
-	eventually(t, "all is counted", func() bool { return h.Stats().Delivered == crowd*n })
+	testwait.True(t, "all is counted", func() bool { return h.Stats().Delivered == crowd*n })
 }

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/api"
 	"github.com/sluice-push/sluice/push/broker"
@@ -115,7 +116,7 @@ func serve(t testing.TB, h http.Handler) string {
 	serving.Go(func() { _ = s.Serve(ln) })
 	t.Cleanup(func() {
 		_ = s.Close()
-		serving.Wait()
+		testwait.Return(t, serving.Wait)
 	})
 	return ln.Addr().String()
 }

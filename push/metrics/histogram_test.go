@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/metrics"
 )
 
@@ -131,7 +132,7 @@ func TestHistogramConcurrent(t *testing.T) {
 			t.Fatalf("%d in buckets, %d in all, %d in classic ones", sum, got.GetSampleCount(), last)
 		}
 	}
-	wg.Wait()
+	testwait.Return(t, wg.Wait)
 	if got := h.Read(t).GetSampleCount(); got != 16_000 {
 		t.Errorf("%d observed", got)
 	}

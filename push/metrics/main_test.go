@@ -35,22 +35,6 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// eventually waits until a condition holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("it did not come about that %s", what)
-		}
-	}
-}
-
 // place is a node without sockets, and its metrics.
 type place struct {
 	metrics *metrics.Metrics

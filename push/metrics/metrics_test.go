@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/api"
 	"github.com/sluice-push/sluice/push/metrics"
 )
@@ -30,11 +31,11 @@ func TestScrape(t *testing.T) {
 	p.publish(t, "quotes:x")
 	body := strings.NewReader(`{"channel":"nowhere:x","data":1}`)
 	p.api.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, api.Prefix+"publish", body))
-	eventually(t, "all is delivered", func() bool { return p.hub.Stats().Delivered == 7 })
+	testwait.True(t, "all is delivered", func() bool { return p.hub.Stats().Delivered == 7 })
 	delays := func(f map[string]*dto.MetricFamily, path string) *dto.Histogram {
 		return find(f["sluice_delivery_delay_seconds"], "path", path).GetHistogram()
 	}
-	eventually(t, "all is observed", func() bool { // one that came while its session was busy is late
+	testwait.True(t, "all is observed", func() bool { // one that came while its session was busy is late
 		f := scrape(t, p.metrics, asText)
 		return delays(f, "live").GetSampleCount()+delays(f, "late").GetSampleCount() == 7
 	})
@@ -111,8 +112,8 @@ func TestUnderLoad(t *testing.T) {
 			last = v
 		}
 	})
-	wg.Wait()
-	eventually(t, "all is delivered or conflated", func() bool {
+	testwait.Return(t, wg.Wait)
+	testwait.True(t, "all is delivered or conflated", func() bool {
 		s := p.hub.Stats()
 		return s.Delivered+s.Conflated == 200_000 && s.Waiting == 0
 	})

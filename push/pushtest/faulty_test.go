@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/memory"
@@ -146,7 +147,7 @@ func TestFaultyBlocks(t *testing.T) {
 			go func() { ended <- do() }()
 			release()
 			release()
-			if err := <-ended; err != nil {
+			if err := testwait.Receive(t, ended); err != nil {
 				t.Errorf("it was released and fails: %v", err)
 			}
 		})
@@ -201,7 +202,7 @@ func TestFaultyResets(t *testing.T) {
 	a.Detach()
 	f.Reset(part)
 	if len(l.events) > 0 {
-		t.Errorf("a follower that is gone was told %q", <-l.events)
+		t.Errorf("a follower that is gone was told %q", testwait.Receive(t, l.events))
 	}
 	again, err := f.Attach(t.Context(), part, l)
 	if err != nil || again.Start().Epoch != "life-3-of-n-0" {
@@ -215,7 +216,7 @@ func TestFaultyHolds(t *testing.T) {
 	release := f.Hold(part)
 	publish(t, f, 3)
 	if len(l.events) > 0 {
-		t.Errorf("delivered while held: %q", <-l.events)
+		t.Errorf("delivered while held: %q", testwait.Receive(t, l.events))
 	}
 	release()
 	release()
@@ -224,7 +225,7 @@ func TestFaultyHolds(t *testing.T) {
 	publish(t, f, 1)
 	a.Detach()
 	if len(l.events) > 0 {
-		t.Errorf("delivered while held: %q", <-l.events)
+		t.Errorf("delivered while held: %q", testwait.Receive(t, l.events))
 	}
 	if _, err := f.Attach(t.Context(), part, l); err != nil {
 		t.Fatal(err)

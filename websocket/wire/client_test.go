@@ -17,6 +17,7 @@ import (
 	coder "github.com/coder/websocket"
 	gorilla "github.com/gorilla/websocket"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
@@ -78,7 +79,7 @@ func serveHTTP(t *testing.T) string {
 		}
 		wg.Go(func() { echo(up.Conn, up.Codec, up.Unread) })
 	}))
-	t.Cleanup(func() { s.Close(); wg.Wait() })
+	t.Cleanup(func() { s.Close(); testwait.Return(t, wg.Wait) })
 	return s.Listener.Addr().String()
 }
 
@@ -99,7 +100,7 @@ func serveRaw(t *testing.T) string {
 			wg.Go(func() { echo(conn, wire.NewHandshake(clientOptions), nil) })
 		}
 	})
-	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
+	t.Cleanup(func() { _ = l.Close(); testwait.Return(t, wg.Wait) })
 	return l.Addr().String()
 }
 
@@ -173,7 +174,7 @@ func TestGorillaEcho(t *testing.T) {
 			sent := make(chan error, 1)
 			go func() { sent <- send(kind, payload) }()
 			gotKind, got, err := conn.ReadMessage()
-			if sendErr := <-sent; err != nil || sendErr != nil || gotKind != kind || !bytes.Equal(got, payload) {
+			if sendErr := testwait.Receive(t, sent); err != nil || sendErr != nil || gotKind != kind || !bytes.Equal(got, payload) {
 				t.Fatalf("%d bytes came back as kind %d, %d bytes, %v, %v", len(payload), gotKind, len(got), err, sendErr)
 			}
 		}
@@ -248,7 +249,7 @@ func TestCoder(t *testing.T) {
 			sent := make(chan error, 1)
 			go func() { sent <- sendCoder(ctx, conn, kind, payload) }()
 			gotKind, got, err := conn.Read(ctx)
-			if sendErr := <-sent; err != nil || sendErr != nil || gotKind != kind || !bytes.Equal(got, payload) {
+			if sendErr := testwait.Receive(t, sent); err != nil || sendErr != nil || gotKind != kind || !bytes.Equal(got, payload) {
 				t.Fatalf("%d bytes came back as %v, %d bytes, %v, %v", len(payload), gotKind, len(got), err, sendErr)
 			}
 		}

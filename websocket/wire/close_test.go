@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
@@ -121,7 +122,7 @@ func TestOneClose(t *testing.T) {
 	}
 	_, _, _ = c.Decode([]byte(client(fin|closing, "")))
 	replies := c.AppendReplies(nil)
-	wg.Wait()
+	testwait.Return(t, wg.Wait)
 	frames := min(len(replies), 1)
 	for _, frame := range made {
 		frames += min(len(frame), 1)

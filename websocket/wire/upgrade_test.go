@@ -115,6 +115,8 @@ func TestUpgradeConn(t *testing.T) {
 		if len(out.messages) != 1 || out.messages[0].data != "bird" || out.replies != server(fin|pong, "early") {
 			t.Errorf("got %v", out)
 		}
+	case <-time.After(testTimeout):
+		t.Fatal("the upgraded connection was not handled")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/memory"
@@ -66,7 +67,7 @@ func fill(t *testing.T, b *memory.Broker, messages int, p push.Publication) (*st
 		t.Fatal(err)
 	}
 	publish(t, b, "n:1", p)
-	<-f.entered
+	testwait.Receive(t, f.entered)
 	for range messages {
 		publish(t, b, "n:1", p)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/nats"
@@ -99,7 +100,7 @@ func fillChannels(b *testing.B, br *nats.Broker, n int, name func(i uint64) (cha
 		}()
 	}
 	for range 64 {
-		if err := <-done; err != nil {
+		if err := testwait.Receive(b, done); err != nil {
 			b.Error(err)
 		}
 	}

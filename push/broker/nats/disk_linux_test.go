@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/nats"
@@ -118,7 +119,7 @@ func TestStoreFull(t *testing.T) {
 	}
 	k.check()
 	openNamespace(t, b, "s", push.Stream, push.History{Size: 10})
-	eventually(t, "publish again", func() bool { return k.publish() == nil })
+	testwait.True(t, "publish again", func() bool { return k.publish() == nil })
 }
 
 // TestDiskFull: the same when somebody else fills the disk. When there is space again, everything goes on without a restart.
@@ -155,7 +156,7 @@ func TestDiskFull(t *testing.T) {
 	if err := errors.Join(filler.Close(), os.Remove(filler.Name())); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "publish again", func() bool { return k.publish() == nil })
+	testwait.True(t, "publish again", func() bool { return k.publish() == nil })
 	k.check()
 	last := k.acked[len(k.acked)-1]
 	r.await(t, "the last publication", func() bool {

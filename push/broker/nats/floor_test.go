@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/nats"
@@ -19,7 +20,7 @@ func TestFloorWithoutRemovals(t *testing.T) {
 	openNamespace(t, b, "t", push.Table, h)
 	follow(t, b, "t")
 	begin := time.Now()
-	eventually(t, "the age has passed", func() bool {
+	testwait.True(t, "the age has passed", func() bool {
 		publish(t, b, "t:1", "row", "x")
 		return time.Since(begin) > 1500*time.Millisecond
 	})
@@ -35,7 +36,7 @@ func TestFloorWithoutRemovals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the removal is forgotten", func() bool {
+	testwait.True(t, "the removal is forgotten", func() bool {
 		publish(t, b, "t:1", "other", "x")
 		rows, loaded := load(t, b, "t:1")
 		return len(rows) == 1 && loaded.Floor >= gone.Offset

@@ -11,6 +11,7 @@ import (
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/nats"
@@ -36,7 +37,7 @@ func stranger(t *testing.T, url string) jetstream.JetStream {
 		closed := make(chan struct{})
 		conn.SetClosedHandler(func(*client.Conn) { close(closed) })
 		conn.Close()
-		<-closed
+		testwait.Receive(t, closed)
 	})
 	js, err := jetstream.New(conn)
 	if err != nil {
@@ -177,7 +178,7 @@ func TestMeddling(t *testing.T) {
 			if now.Epoch == before.Epoch {
 				t.Errorf("the epoch is still %q", now.Epoch)
 			}
-			eventually(t, "publish", func() bool {
+			testwait.True(t, "publish", func() bool {
 				_, err := b.Publish(t.Context(), "s:a", push.Publication{Data: []byte("4")}, broker.PublishOptions{IdempotencyKey: "4"})
 				return err == nil
 			})

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/nats"
@@ -93,9 +94,9 @@ func TestLost(t *testing.T) {
 			return err
 		},
 	}
-	eventually(t, "the broker notices", func() bool { return errors.Is(methods["publish"](), broker.ErrBusy) })
+	testwait.True(t, "the broker notices", func() bool { return errors.Is(methods["publish"](), broker.ErrBusy) })
 	for name, do := range methods {
-		eventually(t, name+" is refused", func() bool {
+		testwait.True(t, name+" is refused", func() bool {
 			err := do()
 			if err == nil {
 				t.Fatalf("%s succeeds without a server", name)
@@ -105,9 +106,9 @@ func TestLost(t *testing.T) {
 	}
 	p.start()
 	for name, do := range methods {
-		eventually(t, name+" works again", func() bool { return do() == nil })
+		testwait.True(t, name+" works again", func() bool { return do() == nil })
 	}
-	eventually(t, "publish", func() bool {
+	testwait.True(t, "publish", func() bool {
 		_, err := b.Publish(ctx, "s:a", push.Publication{Data: []byte("after")}, broker.PublishOptions{})
 		return err == nil
 	})
@@ -129,7 +130,7 @@ func TestOlderStoreWhileOpen(t *testing.T) {
 	older := t.TempDir() + "/older"
 	copyFolder(t, p.store, older)
 	p.start()
-	eventually(t, "publish", func() bool {
+	testwait.True(t, "publish", func() bool {
 		_, err := b.Publish(t.Context(), "s:a", push.Publication{Data: []byte("lost")}, broker.PublishOptions{IdempotencyKey: "k"})
 		return err == nil
 	})
@@ -141,7 +142,7 @@ func TestOlderStoreWhileOpen(t *testing.T) {
 	p.start()
 	r.await(t, "a new life", func() bool { return len(r.resets) > 0 })
 	var at push.Position
-	eventually(t, "publish", func() bool {
+	testwait.True(t, "publish", func() bool {
 		var err error
 		at, err = b.Publish(t.Context(), "s:a", push.Publication{Data: []byte("new")}, broker.PublishOptions{})
 		return err == nil
@@ -200,7 +201,7 @@ func TestSlowFollower(t *testing.T) {
 	}
 	fast.awaitData(t, fmt.Sprint(n-1))
 	release()
-	eventually(t, "there is room again", func() bool {
+	testwait.True(t, "there is room again", func() bool {
 		_, err := b.Publish(t.Context(), "s:a", push.Publication{Data: []byte("end")}, broker.PublishOptions{})
 		return err == nil
 	})
@@ -262,7 +263,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		})
 	}
 	for range 12 {
-		<-begun
+		testwait.Receive(t, begun)
 	}
 	for range 3 {
 		all.Go(func() {
@@ -271,5 +272,5 @@ func TestEverythingAtOnce(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	testwait.Return(t, all.Wait)
 }

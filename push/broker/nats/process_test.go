@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/pushtest"
 )
 
@@ -115,7 +116,7 @@ func (p *process) start() {
 	defer timer.Stop()
 	select {
 	case <-isReady:
-		p.proxy.leadTo(<-address)
+		p.proxy.leadTo(testwait.Receive(p.t, address))
 	case <-p.read:
 		p.t.Fatal("the server does not start")
 	case <-timer.C:
@@ -130,7 +131,7 @@ func (p *process) kill() {
 	}
 	p.proxy.leadTo("")
 	_ = p.cmd.Process.Kill()
-	<-p.read
+	testwait.Receive(p.t, p.read)
 	_ = p.cmd.Wait() // that it was killed is no news
 	p.cmd = nil
 }

@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"testing"
+
+	"github.com/sluice-push/sluice/internal/testwait"
 )
 
 // proxy passes connections on to a server, and can break them. Its address never changes.
@@ -28,7 +30,7 @@ func newProxy(t *testing.T) *proxy {
 	t.Cleanup(func() {
 		_ = l.Close()
 		p.leadTo("")
-		p.running.Wait()
+		testwait.Return(t, p.running.Wait)
 	})
 	return p
 }

@@ -87,21 +87,6 @@ func (r *recorder) awaitData(t *testing.T, data string) {
 	})
 }
 
-// eventually asks again and again until the answer is yes.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	ticker, timer := time.NewTicker(5*time.Millisecond), time.NewTimer(pushtest.Patience)
-	defer ticker.Stop()
-	defer timer.Stop()
-	for !condition() {
-		select {
-		case <-ticker.C:
-		case <-timer.C:
-			t.Fatalf("%s: it never came to that", what)
-		}
-	}
-}
-
 // closing closes a broker at the end of a test.
 func closing(t *testing.T, b *nats.Broker) *nats.Broker {
 	t.Helper()

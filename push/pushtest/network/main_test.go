@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/pushtest/network"
 )
 
@@ -23,21 +24,6 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("it did not come about that %s", what)
-		}
 	}
 }
 
@@ -65,7 +51,7 @@ func newWorld(t *testing.T, c network.Conditions) *world {
 	})
 	t.Cleanup(func() {
 		must(t, ln.Close())
-		accepting.Wait()
+		testwait.Return(t, accepting.Wait)
 		for close(w.accepted); ; {
 			conn, ok := <-w.accepted
 			if !ok {
@@ -114,7 +100,7 @@ func (w *world) join() (client, server *net.TCPConn, through *network.Conn) {
 	case <-timer.C:
 		w.t.Fatal("the target is not connected to")
 	}
-	eventually(w.t, "the proxy knows its connection", func() bool {
+	testwait.True(w.t, "the proxy knows its connection", func() bool {
 		for _, c := range w.proxy.Conns() {
 			if c.Client().String() == client.LocalAddr().String() {
 				through = c
@@ -159,7 +145,7 @@ func noise(n int, seed uint64) []byte {
 // settled waits until nothing is under way.
 func settled(t testing.TB, c *network.Conn) (up, down network.Flow) {
 	t.Helper()
-	eventually(t, "nothing is under way", func() bool {
+	testwait.True(t, "nothing is under way", func() bool {
 		up, down = c.Stats()
 		return up.Taken == up.Delivered+up.Lost && down.Taken == down.Delivered+down.Lost
 	})

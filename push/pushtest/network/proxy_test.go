@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/pushtest/network"
 )
 
@@ -42,10 +43,10 @@ func TestPassesOn(t *testing.T) {
 			if err != nil || string(got) != string(down) {
 				t.Errorf("%d bytes came down: %v", len(got), err)
 			}
-			for _, err := range []error{<-all, waitUp(), waitDown()} {
+			for _, err := range []error{testwait.Receive(t, all), waitUp(), waitDown()} {
 				must(t, err)
 			}
-			eventually(t, "the connection has ended", func() bool { return w.proxy.Stats().Open == 0 })
+			testwait.True(t, "the connection has ended", func() bool { return w.proxy.Stats().Open == 0 })
 			s := w.proxy.Stats()
 			want := network.Stats{
 				Accepted: 1, Up: network.Flow{Taken: 100_000, Delivered: 100_000}, Down: network.Flow{Taken: 150_000, Delivered: 150_000},
@@ -80,7 +81,7 @@ func TestStall(t *testing.T) {
 			before, _ := settled(t, through)
 			step.stall()
 			wait := send(client, up, false)
-			eventually(t, "the buffer is full", func() bool {
+			testwait.True(t, "the buffer is full", func() bool {
 				flow, _ := through.Stats()
 				return flow.Taken-before.Taken == 10_000
 			})
@@ -100,7 +101,7 @@ func TestStall(t *testing.T) {
 	w.proxy.Stall(1)
 	client, server, through = w.join()
 	must(t, send(client, up[:1000], true)())
-	eventually(t, "all is under way", func() bool {
+	testwait.True(t, "all is under way", func() bool {
 		flow, _ := through.Stats()
 		heard, _ := through.Heard()
 		return flow.Taken == 1000 && heard
@@ -122,7 +123,7 @@ func TestBackPressure(t *testing.T) {
 	wait := send(server, down, true)
 	var last network.Flow
 	same := 0
-	eventually(t, "nothing moves any more", func() bool {
+	testwait.True(t, "nothing moves any more", func() bool {
 		_, flow := through.Stats()
 		if same++; flow != last {
 			last, same = flow, 0
@@ -144,7 +145,7 @@ func TestHalfOpen(t *testing.T) {
 	w := newWorld(t, network.Conditions{Up: network.Way{Delay: time.Hour}})
 	client, server, through := w.join()
 	must(t, send(client, noise(500, 1), false)())
-	eventually(t, "something is under way", func() bool {
+	testwait.True(t, "something is under way", func() bool {
 		up, _ := through.Stats()
 		return up.Taken == 500
 	})
@@ -153,7 +154,7 @@ func TestHalfOpen(t *testing.T) {
 	}
 	must(t, send(client, noise(2<<20, 1), true)())
 	must(t, send(server, noise(1000, 1), false)())
-	eventually(t, "all is swallowed, and the end", func() bool {
+	testwait.True(t, "all is swallowed, and the end", func() bool {
 		up, down := through.Stats()
 		heard, _ := through.Heard()
 		return up.Lost == 500+2<<20 && down.Lost == 1000 && heard
@@ -174,14 +175,14 @@ func TestHalfOpenHoldsEnds(t *testing.T) {
 	w := newWorld(t, network.Conditions{Up: network.Way{Delay: time.Hour}})
 	client, server, through := w.join()
 	must(t, client.CloseWrite())
-	eventually(t, "the end is under way", func() bool {
+	testwait.True(t, "the end is under way", func() bool {
 		heard, _ := through.Heard()
 		return heard
 	})
 	through.HalfOpen()
 	must(t, through.SetConditions(network.Conditions{}))
 	must(t, send(server, noise(1000, 1), false)())
-	eventually(t, "the other direction is half open too", func() bool {
+	testwait.True(t, "the other direction is half open too", func() bool {
 		_, down := through.Stats()
 		return down.Lost == 1000
 	})
@@ -204,13 +205,13 @@ func TestHalfOpenEnds(t *testing.T) {
 		must(t, client.Close())
 		must(t, server.Close())
 		if late {
-			eventually(t, "both ends are known", func() bool {
+			testwait.True(t, "both ends are known", func() bool {
 				a, b := through.Heard()
 				return a && b
 			})
 			through.HalfOpen()
 		}
-		eventually(t, "it is over", func() bool { return w.proxy.Stats().Open == 0 })
+		testwait.True(t, "it is over", func() bool { return w.proxy.Stats().Open == 0 })
 	}
 	if s := w.proxy.Stats(); s.HalfOpen != 2 || s.Resets != 0 {
 		t.Errorf("%+v", s)
@@ -223,13 +224,13 @@ func TestChance(t *testing.T) {
 	if err := refusal(w.proxy); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the client got %v", err)
 	}
-	eventually(t, "it is counted", func() bool { return w.proxy.Stats().Resets == 1 })
+	testwait.True(t, "it is counted", func() bool { return w.proxy.Stats().Resets == 1 })
 
 	must(t, w.proxy.SetConditions(network.Conditions{HalfOpen: time.Millisecond}))
 	client := w.dial()
-	eventually(t, "it is half open", func() bool { return w.proxy.Stats().HalfOpen == 1 })
+	testwait.True(t, "it is half open", func() bool { return w.proxy.Stats().HalfOpen == 1 })
 	must(t, send(client, noise(100, 1), false)())
-	eventually(t, "it swallows", func() bool { return w.proxy.Stats().Up.Lost == 100 })
+	testwait.True(t, "it swallows", func() bool { return w.proxy.Stats().Up.Lost == 100 })
 }
 
 // A reset reaches both sides; the same seed chooses the same connections.
@@ -284,11 +285,11 @@ func TestEndsPassOn(t *testing.T) {
 	if got, err := io.ReadAll(client); err != nil || string(got) != string(noise(50_000, 1)) {
 		t.Errorf("%d bytes before the end: %v", len(got), err)
 	}
-	eventually(t, "writing to who is gone fails", func() bool {
+	testwait.True(t, "writing to who is gone fails", func() bool {
 		_, err := client.Write([]byte("?"))
 		return err != nil
 	})
-	eventually(t, "both connections have ended", func() bool { return w.proxy.Stats().Open == 0 })
+	testwait.True(t, "both connections have ended", func() bool { return w.proxy.Stats().Open == 0 })
 	if s := w.proxy.Stats(); s.Resets != 0 || s.Up.Lost == 0 {
 		t.Errorf("%+v", s)
 	}
@@ -335,7 +336,7 @@ func TestSetConditions(t *testing.T) {
 		}
 		before, _ := settled(t, through)
 		must(t, send(client, []byte("later"), false)())
-		eventually(t, "it is under way", func() bool {
+		testwait.True(t, "it is under way", func() bool {
 			flow, _ := through.Stats()
 			return flow.Taken == before.Taken+5
 		})
@@ -373,7 +374,7 @@ func TestClose(t *testing.T) {
 	for range 2 {
 		go func() { closed <- w.proxy.Close() }()
 	}
-	must(t, errors.Join(<-closed, <-closed))
+	must(t, errors.Join(testwait.Receive(t, closed), testwait.Receive(t, closed)))
 	for _, wait := range waits {
 		if wait() == nil {
 			t.Error("a sender was not held up")
