@@ -200,6 +200,8 @@ func ExamplePrepare() {
 	url, stop := running(srv)
 	defer stop()
 	ann, bob := dialed(url, nil), dialed(url, nil)
+	defer ann.CloseNow()
+	defer bob.CloseNow()
 	<-opened
 	<-opened
 
