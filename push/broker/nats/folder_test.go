@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/nats"
@@ -41,16 +42,16 @@ func TestLostFolder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the mark says how far the stream is", func() bool { return noted(dir) > 0 })
+			testwait.True(t, "the mark says how far the stream is", func() bool { return noted(dir) > 0 })
 			if err := lose(dir); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "a publication is refused", func() bool { _, err = publish(); return err != nil })
+			testwait.True(t, "a publication is refused", func() bool { _, err = publish(); return err != nil })
 			if !strings.Contains(err.Error(), "data folder") {
 				t.Errorf("refused: %v", err)
 			}
 			tries := 0
-			eventually(t, "50 more are refused, and it was tried to start the server again", func() bool {
+			testwait.True(t, "50 more are refused, and it was tried to start the server again", func() bool {
 				// A stream that was lost alone is made anew, in another epoch.
 				if at, err := publish(); err == nil && at.Epoch == before.Epoch {
 					t.Errorf("acknowledged again at %v", at)
