@@ -59,7 +59,7 @@ func TestServerComesLate(t *testing.T) {
 		}
 		seen := len(rec.events(is(reconnect.BackingOff)))
 		_ = srv.Close()
-		testwait.Receive(t, served)
+		_ = testwait.Receive(t, served)
 		rec.await(t, seen+3, is(reconnect.BackingOff))
 	}
 }
@@ -98,7 +98,7 @@ func TestCloseFromLoop(t *testing.T) {
 	go func() { served <- srv.Serve(ln) }()
 	defer func() {
 		_ = srv.Close()
-		testwait.Receive(t, served)
+		_ = testwait.Receive(t, served)
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
