@@ -155,7 +155,7 @@ func (p *publisher) request(channel string, c change) {
 		b = append(append(append(b, `,"data":`...), c.data...), '}')
 	}
 	p.body = b
-	const head = "POST /api/publish HTTP/1.1\r\nHost: sluice\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+	const head = "POST /api/publish HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 	_, _ = fmt.Fprintf(p.out, head, len(b))
 	_, _ = p.out.Write(b) // Flush has the error
 }
