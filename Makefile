@@ -125,6 +125,10 @@ bench-websocket: ## Compare package websocket with a loop in C and five other pa
 bench-push: ## Compare the command sluice with a loop in C, a plain hub in Go and NATS; forty minutes on a quiet machine
 	@cd bench && go run ./push $(if $(CELLS),-cells $(CELLS)) $(BENCHFLAGS)
 
+.PHONY: proof-hostile
+proof-hostile: ## Attack the library and the command sluice, and see what others notice: clients that do not read, ever new names; five minutes
+	@cd bench && go run ./hostile $(BENCHFLAGS)
+
 .PHONY: profile-push
 profile-push: ## Profile the command sluice while it sends to 10,000 clients and while 15,000 are idle; two minutes
 	@cd bench && go run ./push profile $(BENCHFLAGS)

@@ -133,7 +133,7 @@ func (b *bare) abortLocked() {
 }
 
 func (b *bare) changedLocked() {
-	if s := b.session(); s.phase.Load() == phaseClosed && s.fd >= 0 {
+	if s := b.session(); s.fd >= 0 && s.phase.Load() == phaseClosed {
 		s.seat.loop.post(s)
 	}
 }
@@ -187,7 +187,7 @@ func (s *Session) maskLocked() uint32 {
 		mask = epoll.Out
 	}
 	switch {
-	case s.seat.away, s.seat.deaf:
+	case s.seat.away, s.seat.deaf, s.unwritten.Load() > 0:
 		mask |= epoll.OneShot
 	case !s.opened && (s.seat.tls != nil || s.slowLocked()):
 		mask |= epoll.Out | epoll.OneShot
@@ -267,6 +267,11 @@ func (s *Session) serve(what uint32) (t turn, isInline bool) {
 	}
 	t = turn{tick: s.seat.owed, open: !s.opened, read: what&(epoll.In|epoll.Err|epoll.Hup) != 0 && !s.seat.deaf}
 	s.seat.owed = false
+	if s.unwritten.Load() > 0 {
+		t.read = false
+	} else {
+		t.rest, s.paused = s.paused, false
+	}
 	if t == (turn{}) || s.phase.Load() == phaseClosed {
 		s.turnedLocked()
 		return t, false
@@ -321,7 +326,7 @@ func (d *driver) giveLocked(s *Session, t turn) {
 	} else if !s.readOnce() {
 		s.deafen()
 	}
-	s.in.Rest()
+	s.rest()
 	if !d.in.Free { // a large part of a message lies in it
 		d.in.Disown()
 		d.in = nil
@@ -359,7 +364,7 @@ func (s *Session) take(t turn) {
 		s.tick()
 	}
 	switch {
-	case !goOn || !t.read:
+	case !goOn || !t.read || s.paused:
 	case s.seat.tls != nil:
 		goOn = s.seat.tls.readOnce()
 	default:
@@ -411,6 +416,9 @@ func (s *Session) turnedLocked() {
 			s.seat.more, s.seat.mask = false, stale
 		}
 		s.watchForLocked()
+		if s.paused && s.unwritten.Load() == 0 {
+			s.seat.loop.post(s)
+		}
 		s.mu.Unlock()
 		return
 	}

@@ -42,6 +42,8 @@ type carrier interface {
 	// changedLocked says that something has changed for which the end of a session may wait: the pen was put down, a helper
 	// ended, all is written, the phase is closed.
 	changedLocked()
+	// resumeLocked says that messages may be handled again: see backpressure.go.
+	resumeLocked()
 	// yieldLocked is called before a wait for this session's peer; it reports whether the handler that runs has lost its loop.
 	yieldLocked() bool
 

@@ -72,12 +72,13 @@ func (s *Session) endLocked(info *CloseInfo, last []byte, m manner) {
 	if s.o.Linger == 0 || s.packet != nil {
 		m = quits
 	}
-	s.info, s.linger, s.awaits = info, m != quits, m == awaits
+	s.info, s.manner = info, m
 	s.leaveOpenLocked()
 	s.phase.Store(phaseEnding)
 	s.endBy = s.srv.by(s.o.WriteTimeout + s.o.Linger)
 	s.armLocked()
 	s.turnAwayLocked()
+	s.resumeLocked()
 	if s.pen == penFree {
 		s.spillLocked(0)
 	}
@@ -96,8 +97,8 @@ func (s *Session) endLocked(info *CloseInfo, last []byte, m manner) {
 // writtenOutLocked goes on with an ending session when all is written.
 func (s *Session) writtenOutLocked() {
 	s.c.changedLocked()
-	ok := s.awaits
-	if s.linger && !s.half && !s.awaits {
+	ok := s.manner == awaits
+	if s.manner == lingers && !s.half {
 		s.half = true
 		s.pen = penWriting // nobody else may come here, or write, while mu is not held
 		s.mu.Unlock()
@@ -111,7 +112,7 @@ func (s *Session) writtenOutLocked() {
 			return
 		}
 	}
-	if ok && s.phase.Load() == phaseEnding && s.linger {
+	if ok && s.phase.Load() == phaseEnding && s.manner != quits {
 		s.endBy = sooner(s.endBy, s.srv.clock()+int64(s.o.Linger))
 		s.armLocked()
 		return
@@ -121,8 +122,10 @@ func (s *Session) writtenOutLocked() {
 
 // byeLocked is called when the peer of an ending session has said goodbye, and reports whether that was awaited.
 func (s *Session) byeLocked() bool {
-	awaited := s.awaits
-	s.awaits = false
+	awaited := s.manner == awaits
+	if awaited {
+		s.manner = lingers
+	}
 	if awaited && s.pen == penFree && !s.unreportedLocked() && s.phase.Load() == phaseEnding {
 		s.writtenOutLocked()
 	}
@@ -132,7 +135,7 @@ func (s *Session) byeLocked() bool {
 // quitLocked is called when nothing will be read any more: the session is over as soon as all is written. It reports whether
 // it is.
 func (s *Session) quitLocked() bool {
-	s.linger = false
+	s.manner = quits
 	return s.half || s.phase.Load() == phaseClosed || s.pen == penFree && s.q == nil && !s.unreportedLocked()
 }
 

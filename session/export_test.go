@@ -173,6 +173,9 @@ func (v *ValveStream) abort() func() {
 	return v.stream.abort()
 }
 
+// Pauses reports whether messages wait until more has been written.
+func (s *Session) Pauses() bool { return s.unwritten.Load() > 0 }
+
 // Waiters returns how many callers wait for room.
 func (s *Session) Waiters() int {
 	s.mu.Lock()

@@ -9,11 +9,13 @@ import "github.com/sluice-push/sluice/internal/buffer"
 //
 // Who takes the pen for something else writes what is gathered first.
 //
+// Not more is gathered than half of what may wait: if nothing of it finds room, the answers to the message that is being handled still do.
+//
 // What is gathered lies in the scratch of a batch: the driver's on a loop, else one of the pool. Only who has the pen touches it when
 // the mutex is not held. If the connection does not take all of it the rest becomes frames in the queue, as if it had been there.
 
 const (
-	gatherBytes = 64 << 10 // what is gathered at most, but for the last frame
+	gatherBytes = 32 << 10 // what is gathered at most, but for the last frame
 	gatherWhole = 8 << 10  // a shared frame of that size is better written as it is
 	frameSlack  = 16       // what encoding is thought to add
 )
@@ -25,7 +27,7 @@ func (s *Session) gatherLocked(size int) *buffer.Batch {
 		return nil
 	}
 	if g := s.gathered; g != nil {
-		if len(g.Scratch) == 0 || len(g.Scratch)+size <= s.o.gather && len(g.Ends) < s.o.bounds.Frames {
+		if len(g.Scratch) == 0 || len(g.Scratch)+size <= s.o.gather && len(g.Ends) < s.o.bounds.Frames/2 {
 			return g
 		}
 		s.pourLocked()
@@ -68,6 +70,7 @@ func (s *Session) pourLocked() {
 	case !s.c.direct():
 		s.spillLocked(0)
 		s.startDrainLocked()
+		s.pauseLocked()
 		return
 	}
 	sent, room, ok := 0, true, true
@@ -94,6 +97,7 @@ func (s *Session) pouredLocked(g *buffer.Batch, sent int, room, ok bool) {
 		s.srv.pools.PutBatch(g)
 	}
 	s.settleLocked(room)
+	s.pauseLocked()
 }
 
 // spillLocked moves what is gathered, but for the first bytes, which have been sent, to the front of the queue.
@@ -105,13 +109,18 @@ func (s *Session) spillLocked(sent int) {
 	if sent < len(g.Scratch) {
 		own, from := s.srv.pools.CopyOf(g.Scratch[sent:])
 		start, started := 0, false
-		frames := make([]buffer.Frame, 0, len(g.Ends))
+		var frames []buffer.Frame
 		for _, e := range g.Ends {
 			end := e >> 1
-			if end > sent {
+			isKept, last := e&1 == 1, len(frames)-1
+			switch {
+			case end <= sent:
+			case isKept && last >= 0 && frames[last].Kept: // many small ones take one place
+				frames[last].B = frames[last].B[:len(frames[last].B)+end-start]
+			default:
 				started = started || start < sent
 				first := max(start, sent)
-				frames = append(frames, buffer.Frame{B: own[first-sent : end-sent], At: s.now(), Kept: e&1 == 1})
+				frames = append(frames, buffer.Frame{B: own[first-sent : end-sent], At: s.now(), Kept: isKept})
 			}
 			start = end
 		}

@@ -40,11 +40,13 @@ var (
 // Policy says what Send, Write and WriteShared do when the outgoing queue is full.
 type Policy uint8
 
-// The policies. Replies of the codec itself always wait, and TryWrite never queues.
+// The policies. Replies of the codec itself are always taken; where the queue is full nothing more is decoded until what waits has been written.
+// TryWrite never queues.
 const (
 	// Wait blocks the caller until there is room, for at most WriteTimeout; then the session ends with ErrTimeout. When the
-	// caller is the session's own handler, the session stops reading meanwhile, and the peer feels it.
-	// It is the default.
+	// caller is the session's own handler, the session stops reading meanwhile, and the peer feels it. So that this seldom takes a
+	// goroutine, no message is handled, and nothing read, while a quarter of the queue is full of answers: a handler that
+	// answers a message with less than half of it never waits. It is the default.
 	Wait Policy = iota + 1
 	// Refuse returns ErrQueueFull.
 	Refuse
@@ -77,7 +79,8 @@ type Options struct {
 	// which has to be raised as well. At most this and 16 KiB
 	// of framing are kept for a message that is not complete.
 	MaxMessage int
-	// ReadBuffer is the size in bytes of the pooled buffers that sessions borrow while they read; default 64 KiB, never off. A datagram
+	// ReadBuffer is the size in bytes of the pooled buffers that sessions borrow while they read; default 64 KiB, never off; event loops
+	// have one for all their sessions, 128 KiB by default. As much may be kept of what a peer has sent that does not read. A datagram
 	// that is larger is bad; a smaller buffer lets a socket read more datagrams at once, of which it holds up to 64, and 2 MiB.
 	ReadBuffer int
 
@@ -176,6 +179,7 @@ type settings struct {
 	Options
 	bounds buffer.Bounds
 	gather int // bytes that are gathered at most
+	read   int // ReadBuffer as it was given, or 0
 
 	// Of sessions over datagrams.
 	packetIdle     time.Duration // IdleTimeout of those without limits of their own; 0 is never
@@ -195,7 +199,7 @@ func (o *Options) settings() settings {
 			Bytes: c.QueueBytes, Frames: c.QueueFrames, Age: int64(c.QueueAge),
 			Memory: max(c.QueueBytes, memoryLeast), Chunk: buffer.ChunkSize,
 		},
-		gather: min(gatherBytes, c.QueueBytes),
+		read: max(given.ReadBuffer, 0), gather: min(gatherBytes, c.QueueBytes/2),
 	}
 }
 

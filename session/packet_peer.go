@@ -73,6 +73,9 @@ func (p *packetPeer) abortLocked() {
 	}
 }
 
+// resumeLocked has nothing to do: datagrams do not wait to be written.
+func (p *packetPeer) resumeLocked() {}
+
 func (p *packetPeer) changedLocked() {
 	s := p.s
 	if s.phase.Load() != phaseClosed || p.concluded {

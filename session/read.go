@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"syscall"
-
-	"github.com/sluice-push/sluice/internal/buffer"
 )
 
 // startClocksLocked begins to watch the time.
@@ -62,6 +60,8 @@ func (s *Session) lateLocked() (tick bool) {
 		s.forgiveLocked()
 	case s.errand != nil && s.errand.owed:
 		s.excuseLocked()
+	case s.unwritten.Load() > 0:
+		s.forgiveLocked()
 	}
 	now, o := s.srv.clock(), s.o
 	switch phase := s.phase.Load(); {
@@ -186,7 +186,7 @@ func (s *Session) decodeAll() error {
 			in.Used(len(in.Unread()))
 			return nil
 		}
-		if s.leaves() {
+		if s.leaves() || s.pauses() {
 			return nil
 		}
 		if s.codec == nil {
@@ -251,7 +251,7 @@ func (s *Session) heard() {
 	s.mu.Unlock()
 }
 
-// reply writes what the codec has to say. It waits for room whatever the policy is: until there is, nothing more is read.
+// reply writes what the codec has to say, whatever the policy is. While something waits for room nothing more is decoded.
 func (s *Session) reply() {
 	if s.packet != nil {
 		_ = s.packet.write(s.replies)
@@ -268,14 +268,10 @@ func (s *Session) reply() {
 		s.mu.Unlock()
 		return
 	}
-	admitted, err := s.admitLocked(len(s.replies), Wait)
-	if err == nil && !admitted {
-		_ = s.wait(buffer.Frame{B: append([]byte(nil), s.replies...), Kept: true})
-		return
-	}
-	if err == nil {
-		s.addLocked(s.replies, false, true)
-		s.queuedLocked()
+	isFull := s.fullLocked(len(s.replies))
+	s.addLocked(s.replies, false, true)
+	if s.queuedLocked(); isFull || s.pen == penDraining {
+		s.pauseNowLocked()
 	}
 	s.mu.Unlock()
 }

@@ -89,6 +89,8 @@ func (r *routine) changedLocked() {
 	}
 }
 
+func (r *routine) resumeLocked() { r.changedLocked() }
+
 func (r *routine) yieldLocked() bool { return false }
 
 func (r *routine) execute() {
@@ -110,7 +112,7 @@ func (s *Session) run() {
 	defer s.finish()
 	goOn := s.own.begun || s.greet() && s.begin()
 	for s.own.begun = true; goOn && s.phase.Load() != phaseClosed; {
-		goOn = s.goesOn(s.own.io.each(s))
+		goOn = s.catchUp() && s.goesOn(s.own.io.each(s))
 	}
 	if !s.own.relieve {
 		s.waitWritten()
@@ -122,6 +124,8 @@ func (s *Session) goesOn(err error) bool {
 	switch {
 	case err != nil:
 		return s.readFailed(err) && !s.own.relieve
+	case s.paused:
+		return true
 	case s.own.streak < yieldAfter:
 		return false
 	}
@@ -160,7 +164,7 @@ func (s *Session) got(n int) bool {
 	if s.nextTick > 0 && s.srv.clock() >= s.nextTick {
 		s.own.streak = yieldAfter
 	}
-	return s.own.streak < yieldAfter && s.phase.Load() != phaseClosed
+	return !s.pauses() && s.own.streak < yieldAfter && s.phase.Load() != phaseClosed
 }
 
 // yieldAfter is how many reads in a row may find bytes at once. Then others get a turn, and the clock is looked at: a peer that always

@@ -74,7 +74,7 @@ func NewServer(codec Codec, h *Handler, o *Options) *Server {
 	if srv.o.Observer != nil {
 		srv.observer = *srv.o.Observer
 	}
-	srv.pools = buffer.NewPools(srv.o.ReadBuffer)
+	srv.pools = buffer.NewPools(srv.o.read)
 	srv.crew = crew.New(crewKept, (*Session).run, srv.watch.Ensure)
 	return srv
 }

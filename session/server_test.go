@@ -401,7 +401,7 @@ func TestRepliesWaitForRoom(t *testing.T) {
 			_, err := io.WriteString(f.client, strings.Repeat("ping\n", pings))
 			wrote <- err
 		}()
-		await(t, func() bool { return f.s.Waiters() > 0 || f.srv.Stats().BytesIn == 5*pings })
+		await(t, func() bool { return f.s.Pauses() || f.srv.Stats().BytesIn == 5*pings })
 		if n := f.s.Queued(); n > 64<<10 {
 			t.Errorf("%d bytes are waiting", n)
 		}

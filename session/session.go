@@ -30,21 +30,21 @@ type Session struct {
 	phase  atomic.Uint32 // written under mu by anybody
 	// Guarded by mu. The write path: see write.go.
 	pen       pen
-	corked    bool  // the messages of one read are being handled
-	overdue   bool  // the watch has seen the cork before
-	slot      uint8 // 1 + the slot in which the watch knows of the cork, or 0
-	want      bool  // TryWrite was refused and Writable is owed
-	notifying bool  // a goroutine is in notify
-	handshake bool  // the codec has not used anything yet
-	opened    bool  // Open was called; written only by who has the turn
-	ready     bool  // Open has returned
-	goodbye   bool  // Drain is owed when it has, and nothing is being handled
-	handling  bool  // the messages of one read are being handled, corked or not
-	linger    bool  // an ending session half-closes and waits for the peer
-	awaits    bool  // it waits for the peer's goodbye before that
-	half      bool  // it has done so
-	discard   bool  // what arrives is thrown away undecoded; owned by who has the turn
-	reset     bool  // the peer has reset the connection
+	corked    bool   // the messages of one read are being handled
+	overdue   bool   // the watch has seen the cork before
+	slot      uint8  // 1 + the slot in which the watch knows of the cork, or 0
+	want      bool   // TryWrite was refused and Writable is owed
+	notifying bool   // a goroutine is in notify
+	handshake bool   // the codec has not used anything yet
+	opened    bool   // Open was called; written only by who has the turn
+	ready     bool   // Open has returned
+	goodbye   bool   // Drain is owed when it has, and nothing is being handled
+	handling  bool   // the messages of one read are being handled, corked or not
+	manner    manner // what an ending session does when all is written
+	half      bool   // it has done so
+	discard   bool   // what arrives is thrown away undecoded; owned by who has the turn
+	paused    bool   // messages were left for later; owned by who has the turn
+	reset     bool   // the peer has reset the connection
 	mu        sync.Mutex
 	fd        int32 // a loop's: −1 when it is closed
 	q         *buffer.Queue
@@ -72,6 +72,8 @@ type Session struct {
 	// Set when made.
 	proxy *transport.ProxyHeader // or nil
 	place int32                  // among the server's; guarded by its mutex
+
+	unwritten atomic.Int32 // how much has to be written before another message is handled: see backpressure.go; written under mu
 	// Guarded by mu.
 	lost    int   // bytes that were gathered and could not be written any more
 	waiters *line // who waits for room in the queue, nil if nobody does

@@ -27,7 +27,7 @@ func (s *Session) staysLocked(now int64) bool {
 	st := &s.seat
 	ls := &s.srv.loops
 	return (st.pace.Slow() || ls.slow.Slow(now)) && s.phase.Load() != phaseClosed && !st.deaf && !st.owed && !st.zero &&
-		s.pull == nil && s.errand == nil && ls.fewUntil.Load() <= now
+		s.pull == nil && s.errand == nil && !s.paused && s.unwritten.Load() == 0 && ls.fewUntil.Load() <= now
 }
 
 // stay gives s, which is away, turns until it is to come back.
@@ -83,7 +83,7 @@ func (s *Session) staysOn(out *lookout.Lookout) bool {
 func (s *Session) takeAway(t turn) {
 	s.cork()
 	s.take(t)
-	s.in.Rest()
+	s.rest()
 	s.handledAll(false)
 }
 

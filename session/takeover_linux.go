@@ -70,3 +70,10 @@ func (s *Session) drawLocked() {
 		}
 	}
 }
+
+// resumeLocked has the loop give s a turn: see backpressure.go.
+func (b *bare) resumeLocked() {
+	if s := b.session(); s.fd >= 0 {
+		s.seat.loop.post(s)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -55,6 +56,57 @@ func unreadPeers(t *testing.T, compute time.Duration) {
 
 	if more := threads(t) - before; more > most {
 		t.Errorf("%d more threads for %d peers that do not read", more, peers)
+	}
+}
+
+// Answers that peers do not read take neither goroutines nor much memory on event loops.
+func TestUnreadPeersTakeNoGoroutines(t *testing.T) {
+	const peers, most = 100, 10
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := echo()
+	srv := session.NewServer(line, &h, &session.Options{WriteTimeout: -1, SendBuffer: 8 << 10})
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ln) }()
+	t.Cleanup(func() {
+		_ = srv.Close()
+		if err := receive(t, served); !errors.Is(err, session.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	before := runtime.NumGoroutine()
+	questions := bytes.Repeat([]byte("x\n"), 5000)
+	for range peers {
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+		go func() { // until nothing is read any more, and the connection is closed
+			for err := error(nil); err == nil; {
+				_, err = c.Write(questions)
+			}
+		}()
+	}
+	await(t, func() bool {
+		paused := 0
+		for s := range srv.Sessions() {
+			if s.Pauses() {
+				paused++
+			}
+		}
+		return paused == peers
+	})
+	if more := runtime.NumGoroutine() - before - peers; more > most {
+		t.Errorf("%d more goroutines for %d peers that do not read", more, peers)
+	}
+	for s := range srv.Sessions() {
+		if n := s.Queued(); n > 64<<10 {
+			t.Errorf("%d bytes wait for one", n)
+		}
 	}
 }
 

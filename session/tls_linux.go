@@ -148,7 +148,7 @@ func (b *bareTLS) handle(wire *buffer.Buffer) (goOn bool) {
 		if n > 0 && !s.receive(n) {
 			return false
 		}
-		if s.leaves() { // TLS says again what it has said
+		if s.leaves() || s.paused { // TLS says again what it has said
 			b.left, wire = wire, nil
 			return true
 		}

@@ -416,6 +416,7 @@ func (s *Session) writtenLocked(n int) {
 	}
 	s.q.Written(n)
 	s.letInLocked()
+	s.progressLocked(n)
 }
 
 // settleLocked is called by who has the pen, or could take it, when its own work is done: it writes what has come into the queue
@@ -448,6 +449,7 @@ func (s *Session) settleLocked(room bool) {
 // putDownLocked puts the pen down: nothing waits to be written, or nothing ever will be.
 func (s *Session) putDownLocked() {
 	s.pen = penFree
+	s.resumeLocked()
 	if s.phase.Load() == phaseClosed {
 		s.c.changedLocked() // the end waits for the pen, and takes the queue
 		return
@@ -469,6 +471,9 @@ func (s *Session) putDownLocked() {
 func (s *Session) queuedLocked() {
 	if s.pen == penFree && s.q != nil && s.q.Len() > 0 {
 		s.settleLocked(true)
+	}
+	if s.handling {
+		s.pauseLocked()
 	}
 }
 

@@ -384,7 +384,7 @@ func TestEndedDuringAWrite(t *testing.T) {
 	}
 }
 
-// A handler that waits stops the reading, and that stops a peer which only talks: neither side keeps more than its bounds.
+// Answers that wait stop the reading, and that stops a peer which only talks: neither side keeps more than its bounds.
 func TestBackPressure(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		o := smallBuffers()
@@ -402,7 +402,7 @@ func TestBackPressure(t *testing.T) {
 			}
 			wrote <- nil
 		}()
-		await(t, func() bool { return f.s.Waiters() > 0 })
+		await(t, f.s.Pauses)
 		if n := f.s.Queued(); n > 64<<10+len(msg) {
 			t.Errorf("%d bytes are waiting", n)
 		}

@@ -89,15 +89,26 @@ func (in *Inbound) Add(p []byte) bool {
 
 // Rest is called before waiting for the peer: it gives the buffer back, and keeps what is unread in as little as it needs.
 func (in *Inbound) Rest() {
-	in.Rested = true
+	if in.Rested = true; in.w-in.r <= len(in.buf)/4 {
+		in.settle(in.memory)
+	}
+}
+
+// Tighten is Rest before a wait that may be long: no byte more than needed stays, whatever has to be copied for that.
+func (in *Inbound) Tighten() {
+	in.settle(func(size int) ([]byte, *Buffer) { return make([]byte, size), nil })
+}
+
+// settle keeps what is unread in memory that is taken for it.
+func (in *Inbound) settle(memory func(size int) ([]byte, *Buffer)) {
 	unread := in.w - in.r
 	switch {
-	case in.buf == nil || unread > 0 && unread > len(in.buf)/4:
+	case in.buf == nil, unread == len(in.buf):
 		return
 	case unread == 0:
 		in.Drop()
 	default:
-		own, from := in.memory(unread)
+		own, from := memory(unread)
 		own = own[:copy(own[:unread], in.Unread())] // it looks full, so that more will be read into a larger buffer
 		need := in.Need
 		in.Drop()

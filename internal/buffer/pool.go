@@ -104,11 +104,17 @@ func (p *Pools) class(size int) *Pool {
 // read at once.
 const sharedBuffer = 128 << 10
 
-// NewPools makes pools whose buffers for reading are of readBuffer bytes.
+const usualBuffer = 64 << 10
+
+// NewPools makes pools whose buffers for reading are of readBuffer bytes; zero is 64 KiB, and 128 KiB for loops.
 func NewPools(readBuffer int) *Pools {
+	shared := readBuffer
+	if readBuffer == 0 {
+		readBuffer, shared = usualBuffer, sharedBuffer
+	}
 	return &Pools{
 		Read:    Pool{Size: readBuffer},
-		Shared:  Pool{Size: max(readBuffer, sharedBuffer)},
+		Shared:  Pool{Size: shared},
 		Chunk:   Pool{Size: ChunkSize},
 		classes: [...]Pool{{Size: 2 * ChunkSize}, {Size: 4 * ChunkSize}, {Size: 8 * ChunkSize}},
 		batches: sync.Pool{New: func() any { return NewBatch() }},

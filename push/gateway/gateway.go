@@ -32,6 +32,9 @@ const (
 // frameSlack is what a message may be larger than its payload on the wire (RFC 6455 §5.2).
 const frameSlack = 14
 
+// readBuffer is what is read of one client at a time: commands are small, and what was read is kept while the client does not read the answers.
+const readBuffer = 32 << 10
+
 // Action is something that a client wants to do with a channel.
 type Action uint8
 
@@ -169,6 +172,7 @@ func New(h *hub.Hub, o *Options) *Gateway {
 	}, &session.Options{
 		MaxMessage:   g.options.MessageBytes + frameSlack,
 		SendBuffer:   max(g.options.SendBuffer, 0),
+		ReadBuffer:   readBuffer,
 		WriteTimeout: g.options.WriteTimeout,
 		NotSentLowat: 16 << 10,
 		Logger:       g.options.Logger,
