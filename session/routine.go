@@ -313,8 +313,7 @@ func (s *Session) finish() {
 // drain writes what waits, waiting for the peer, and ends when nothing is left. The write deadline is moved with each bit of
 // progress.
 func (s *Session) drain() {
-	b := s.srv.pools.Batch()
-	defer s.srv.pools.PutBatch(b)
+	b := buffer.NewBatch() // those of the pool may have memory for encoding, and this one is held while the peer does not read
 	for first := true; ; first = false {
 		l, more := s.lendDrain(b, first)
 		if !more {

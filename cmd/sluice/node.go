@@ -76,7 +76,7 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 	n.guard, n.insecure = guard{origin.New(cfg.Origins)}, o.insecure
 	n.servePublic(cfg, o.log)
 	if n.internal != nil {
-		n.serve(n.internal, newServer(n.guard.byLocalName(n.internal, n.guard.notForPages(n.internalHandler())), o.log))
+		n.serve(newScarce(n.internal, true, o.log), newServer(n.guard.byLocalName(n.internal, n.guard.notForPages(n.internalHandler())), o.log))
 	}
 	access := newAccess(cfg, o.insecure)
 	if n.broker, err = openBroker(ctx, cfg, o.log); err != nil {
@@ -93,13 +93,16 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 	if err != nil {
 		return err
 	}
+	limits := orCapacity(cfg.Limits, ownCapacity())
+	o.log.Info("clients are served", "at_most", limits.Sessions, "bytes_waiting_at_most", int64(limits.Backlog))
 	n.gateway = gateway.New(n.hub, &gateway.Options{
 		Permit:             access.permit,
 		Origins:            cfg.Origins,
 		MessageBytes:       int(cfg.Limits.MessageBytes),
 		SendBuffer:         int(cfg.Limits.SendBuffer),
 		WriteTimeout:       time.Duration(cfg.Limits.WriteTimeout),
-		Sessions:           cfg.Limits.Sessions,
+		Sessions:           limits.Sessions,
+		Backlog:            int64(limits.Backlog),
 		SessionsPerAddress: cfg.Limits.SessionsPerAddress,
 		PingInterval:       pingOf(cfg),
 		PongTimeout:        time.Duration(cfg.Ping.Timeout),
@@ -140,7 +143,7 @@ func (n *node) servePublic(cfg *config.Config, log *slog.Logger) {
 		return ctx
 	}
 	n.publicServer = s
-	n.serve(early.Listen(n.public, n.atOnce, log), s)
+	n.serve(early.Listen(newScarce(n.public, false, log), n.atOnce, log), s)
 }
 
 // atOnce returns the handler of requests that are handled where they are accepted: those that begin a WebSocket connection.

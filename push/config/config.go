@@ -120,7 +120,11 @@ type Limits struct {
 	SendBuffer Bytes `yaml:"send_buffer"`
 	// WriteTimeout is how long a client may take nothing of what is to be written to it before it is cut: 1 second to 1 hour.
 	WriteTimeout Duration `yaml:"write_timeout"`
-	// Sessions is the most clients connected at a time; 0 is no limit.
+	// Backlog is how much may wait to be written to all clients together, at least 1 MiB: when more does, those for whom most waits are cut; 0 is
+	// an eighth of the memory that the process may use.
+	Backlog Bytes `yaml:"backlog"`
+	// Sessions is the most clients connected at a time; 0 is as many as the descriptors and half of the memory that the process may use are
+	// enough for.
 	Sessions int `yaml:"sessions"`
 	// SessionsPerAddress is the most clients connected from one address; 0 is no limit.
 	SessionsPerAddress int `yaml:"sessions_per_address"`

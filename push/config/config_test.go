@@ -198,7 +198,7 @@ func TestPrecedence(t *testing.T) {
 // samples holds for every key outside lists a value that is not its default.
 var samples = map[string]string{
 	"listen": ":7", "internal": ":8", "auth.anonymous": "true", "limits.message_bytes": "1MiB", "limits.send_buffer": "32KiB", "limits.write_timeout": "20s",
-	"limits.sessions": "7", "limits.sessions_per_address": "8", "limits.subscriptions_per_session": "9", "limits.bandwidth": "10KiB", "linger": "1s",
+	"limits.backlog": "8MiB", "limits.sessions": "7", "limits.sessions_per_address": "8", "limits.subscriptions_per_session": "9", "limits.bandwidth": "10KiB", "linger": "1s",
 	"ping.interval": "60s", "ping.timeout": "3s", "namespaces": "[{name: x}]",
 	"origins":  `["https://example.org"]`,
 	"api.keys": `[{name: x, hash: "` + config.HashKey("k") + `", scopes: [read]}]`,

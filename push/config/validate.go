@@ -164,6 +164,9 @@ func (l Limits) check(r *report) {
 	checkRange(r, "limits.message_bytes", l.MessageBytes, 128, 64<<20)
 	checkRange(r, "limits.send_buffer", l.SendBuffer, 4<<10, 64<<20)
 	checkRange(r, "limits.write_timeout", l.WriteTimeout, Duration(time.Second), Duration(time.Hour))
+	if l.Backlog != 0 {
+		checkRange(r, "limits.backlog", l.Backlog, 1<<20, 1<<50)
+	}
 	checkRange(r, "limits.sessions", l.Sessions, 0, maxInt)
 	checkRange(r, "limits.sessions_per_address", l.SessionsPerAddress, 0, maxInt)
 	checkRange(r, "limits.subscriptions_per_session", l.SubscriptionsPerSession, 0, maxInt)

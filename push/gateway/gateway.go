@@ -65,6 +65,9 @@ type Options struct {
 	// WriteTimeout is how long a client may take nothing of what is to be written to it before it is cut; default 10 s; negative:
 	// for ever.
 	WriteTimeout time.Duration
+	// Backlog bounds what waits to be written to all clients together: when it is more, clients for whom most waits are disconnected as slow.
+	// It is looked at once a second, where so many clients are connected that it could be; default no bound.
+	Backlog int64
 	// Sessions bounds the clients connected at a time, SessionsPerAddress those from one address; default no bound.
 	Sessions           int
 	SessionsPerAddress int

@@ -80,6 +80,7 @@ func (g *Gateway) heartbeat() {
 				g.agenda.move(c, c.beat(now))
 			}
 			clear(due)
+			g.relieve()
 		}
 	}
 }

@@ -39,7 +39,8 @@ func TestTrial(t *testing.T) {
 				t.Errorf("%d changes, %d check points, %d clients:\n%v", out.changes, out.points, len(out.findings), out)
 			}
 			for _, f := range out.findings {
-				if (f.differences > 0) != (f.client.form != "") {
+				// One that is far behind on a busy machine may be sent rows that have all changed since.
+				if (f.differences > 0) != (f.client.form != "") && !(f.differences == 0 && f.client.kind.weak) {
 					t.Errorf("%s was sent %d differences", f.client.name(), f.differences)
 				}
 				if f.published != out.changes || f.received == 0 || f.client.bytes.Load() == 0 || f.again > 0 && removals > out.changes {
