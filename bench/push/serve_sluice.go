@@ -52,6 +52,7 @@ func build(ctx context.Context, path string) (binary string, remove func(), err 
 const config = `
 broker: {kind: %s}
 auth: {anonymous: true}
+limits: {commands_per_session: 0, commands_per_address: 0}
 namespaces:
   - {name: ticks, history: {%s}, allow: {subscribe: [anonymous], publish: [anonymous], history: [], presence: []}}
 `

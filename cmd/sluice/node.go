@@ -104,6 +104,8 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		Sessions:           limits.Sessions,
 		Backlog:            int64(limits.Backlog),
 		SessionsPerAddress: cfg.Limits.SessionsPerAddress,
+		CommandsPerSession: orOff(limits.CommandsPerSession),
+		CommandsPerAddress: orOff(limits.CommandsPerAddress),
 		PingInterval:       pingOf(cfg),
 		PongTimeout:        time.Duration(cfg.Ping.Timeout),
 		Version:            version(),

@@ -128,6 +128,10 @@ type Limits struct {
 	Sessions int `yaml:"sessions"`
 	// SessionsPerAddress is the most clients connected from one address; 0 is no limit.
 	SessionsPerAddress int `yaml:"sessions_per_address"`
+	// CommandsPerSession is how many commands a second of one client are carried out, and CommandsPerAddress how many of all clients from one
+	// address; ten times as many at once after a time of rest. 0 is no limit.
+	CommandsPerSession int `yaml:"commands_per_session"`
+	CommandsPerAddress int `yaml:"commands_per_address"`
 	// SubscriptionsPerSession is the most channels one client may be subscribed to; 0 is no limit.
 	SubscriptionsPerSession int `yaml:"subscriptions_per_session"`
 	// Bandwidth is how many bytes of publications a second one client is sent, at most 4 GiB; 0 is no limit.
@@ -220,6 +224,8 @@ func Default() *Config {
 			MessageBytes:            64 << 10,
 			SendBuffer:              64 << 10,
 			WriteTimeout:            Duration(10 * time.Second),
+			CommandsPerSession:      1000,
+			CommandsPerAddress:      100_000,
 			SubscriptionsPerSession: 128,
 		},
 		Linger:     Duration(30 * time.Second),

@@ -140,8 +140,11 @@ func TestLoadFile(t *testing.T) {
 			Name: "backend", Hash: hash,
 			Scopes: []config.Scope{config.ScopePublish, config.ScopeRead, config.ScopeControl},
 		}}},
-		Limits: config.Limits{MessageBytes: 1e6, SendBuffer: 128 << 10, WriteTimeout: config.Duration(10 * time.Second), Sessions: 10, SessionsPerAddress: 5},
-		Ping:   config.Ping{Interval: minute, Timeout: minute / 120},
+		Limits: config.Limits{
+			MessageBytes: 1e6, SendBuffer: 128 << 10, WriteTimeout: config.Duration(10 * time.Second), Sessions: 10, SessionsPerAddress: 5,
+			CommandsPerSession: 1000, CommandsPerAddress: 100_000,
+		},
+		Ping: config.Ping{Interval: minute, Timeout: minute / 120},
 		Namespaces: []config.Namespace{{
 			Name: "quotes", Mode: push.Table,
 			History: config.History{Age: 90 * minute, Bytes: 16 << 20},
@@ -198,7 +201,7 @@ func TestPrecedence(t *testing.T) {
 // samples holds for every key outside lists a value that is not its default.
 var samples = map[string]string{
 	"listen": ":7", "internal": ":8", "auth.anonymous": "true", "limits.message_bytes": "1MiB", "limits.send_buffer": "32KiB", "limits.write_timeout": "20s",
-	"limits.backlog": "8MiB", "limits.sessions": "7", "limits.sessions_per_address": "8", "limits.subscriptions_per_session": "9", "limits.bandwidth": "10KiB", "linger": "1s",
+	"limits.backlog": "8MiB", "limits.sessions": "7", "limits.commands_per_session": "5", "limits.commands_per_address": "6", "limits.sessions_per_address": "8", "limits.subscriptions_per_session": "9", "limits.bandwidth": "10KiB", "linger": "1s",
 	"ping.interval": "60s", "ping.timeout": "3s", "namespaces": "[{name: x}]",
 	"origins":  `["https://example.org"]`,
 	"api.keys": `[{name: x, hash: "` + config.HashKey("k") + `", scopes: [read]}]`,

@@ -169,6 +169,8 @@ func (l Limits) check(r *report) {
 	}
 	checkRange(r, "limits.sessions", l.Sessions, 0, maxInt)
 	checkRange(r, "limits.sessions_per_address", l.SessionsPerAddress, 0, maxInt)
+	checkRange(r, "limits.commands_per_session", l.CommandsPerSession, 0, 1_000_000)
+	checkRange(r, "limits.commands_per_address", l.CommandsPerAddress, 0, 1_000_000)
 	checkRange(r, "limits.subscriptions_per_session", l.SubscriptionsPerSession, 0, maxInt)
 	checkRange(r, "limits.bandwidth", l.Bandwidth, 0, 4<<30)
 }

@@ -19,8 +19,9 @@ import (
 type client struct {
 	gateway *Gateway
 	codec   wire.Codec
-	request *http.Request                   // of the handshake; without body, released once the client has connected
-	addr    netip.Addr                      // as it was admitted
+	request *http.Request // of the handshake; without body, released once the client has connected
+	addr    netip.Addr    // as it was admitted
+	from    *caller
 	since   int64                           // when the connection was made, by the gateway's clock, as all times below
 	session atomic.Pointer[session.Session] // set by Open, before anything is received
 
@@ -29,6 +30,8 @@ type client struct {
 	heard atomic.Int64                // when something last came from it
 
 	connected int64 // when it did; set before hub is
+
+	commands bucket // owned by who handles its messages
 
 	entry timingwheel.Node[*client] // the agenda's
 	// owned by the heartbeat
@@ -48,7 +51,7 @@ func (g *Gateway) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.arriving.Done()
-	c := &client{gateway: g, addr: addr, since: g.clock()}
+	c := &client{gateway: g, addr: addr, from: g.callerOf(addr), since: g.clock()}
 	up, err := g.websockets.Upgrade(&c.codec, w, r)
 	if err != nil {
 		g.leave(addr)

@@ -34,11 +34,36 @@ func (c *client) command(line []byte) bool {
 	case cmd.ID == 0 && cmd.Kind != protocol.KindSend:
 		return c.bad("a command needs an id")
 	}
+	if !c.mayCommand() {
+		return c.refuse(cmd.ID, errTooMany)
+	}
 	if err := c.execute(&cmd); err != nil {
 		return c.refuse(cmd.ID, err)
 	}
 	return true
 }
+
+var errTooMany = push.ErrTooManyRequests.WithMessage("too many commands a second, try again later")
+
+// mayCommand reports whether the rates allow the client another command, and counts it if not.
+func (c *client) mayCommand() bool {
+	g, now := c.gateway, c.heard.Load()
+	if !c.commands.take(rateOf(g.options.CommandsPerSession, commandsPerSession), now) {
+		g.counts.limitedSession.Add(1)
+		return false
+	}
+	if !c.from.take(rateOf(g.options.CommandsPerAddress, commandsPerAddress), now) {
+		g.counts.limitedAddress.Add(1)
+		return false
+	}
+	return true
+}
+
+// The default rates: far more than an application needs that resubscribes to all it has, or publishes in each frame of a game.
+const (
+	commandsPerSession = 1000
+	commandsPerAddress = 100_000
+)
 
 // bad ends a connection whose client does not speak the protocol.
 func (c *client) bad(why string) bool {

@@ -71,6 +71,10 @@ type Options struct {
 	// Sessions bounds the clients connected at a time, SessionsPerAddress those from one address; default no bound.
 	Sessions           int
 	SessionsPerAddress int
+	// CommandsPerSession bounds the commands a second of one client, and CommandsPerAddress those of all clients from one address; default 1,000 and
+	// 100,000. Ten times as many may come at once after a time of rest. Those beyond are answered push.ErrTooManyRequests, and not carried out.
+	CommandsPerSession int
+	CommandsPerAddress int
 
 	// PingInterval is how often clients are pinged, in whole seconds; default 25 s. PongTimeout is how long a client may take to
 	// answer; default 8 s, negative: clients need not answer.
@@ -154,7 +158,7 @@ type Gateway struct {
 	mu        sync.Mutex // guards what follows
 	closing   bool
 	sessions  int
-	addresses map[netip.Addr]int
+	addresses map[netip.Addr]*caller
 	streams   map[*stream]struct{}
 }
 
@@ -162,7 +166,7 @@ type Gateway struct {
 func New(h *hub.Hub, o *Options) *Gateway {
 	g := &Gateway{
 		hub: h, options: o.withDefaults(), began: time.Now(), counts: newCounters(), agenda: newAgenda(),
-		addresses: map[netip.Addr]int{}, streams: map[*stream]struct{}{},
+		addresses: map[netip.Addr]*caller{}, streams: map[*stream]struct{}{},
 	}
 	g.pages = origin.New(g.options.Origins)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
@@ -262,6 +266,7 @@ func (g *Gateway) admit(addr netip.Addr) error {
 	o := &g.options
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	from := g.addresses[addr]
 	switch {
 	case g.closing:
 		g.counts.closing.Add(1)
@@ -269,12 +274,16 @@ func (g *Gateway) admit(addr netip.Addr) error {
 	case o.Sessions > 0 && g.sessions >= o.Sessions:
 		g.counts.full.Add(1)
 		return errors.New("the node has as many clients as it may")
-	case o.SessionsPerAddress > 0 && g.addresses[addr] >= o.SessionsPerAddress:
+	case from != nil && o.SessionsPerAddress > 0 && from.sessions >= o.SessionsPerAddress:
 		g.counts.address.Add(1)
 		return fmt.Errorf("%s has as many connections as it may", addr)
 	}
+	if from == nil {
+		from = new(caller)
+		g.addresses[addr] = from
+	}
 	g.sessions++
-	g.addresses[addr]++
+	from.sessions++
 	g.arriving.Add(1)
 	return nil
 }
@@ -283,9 +292,17 @@ func (g *Gateway) leave(addr netip.Addr) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.sessions--
-	if g.addresses[addr]--; g.addresses[addr] == 0 {
+	from := g.addresses[addr]
+	if from.sessions--; from.sessions == 0 {
 		delete(g.addresses, addr)
 	}
+}
+
+// callerOf returns the address of a client that is admitted.
+func (g *Gateway) callerOf(addr netip.Addr) *caller {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.addresses[addr]
 }
 
 // addressOf returns what a client is counted by.

@@ -66,13 +66,13 @@ func TestMapOfOnePage(t *testing.T) {
 		},
 		{
 			"an empty one, that goes by a number", `{"id":5,"subscribe":{"channel":"table:none","type":1,"phase":2,"flag":1}}`,
-			`{"id":5,"subscribe":{"recoverable":true,"epoch":"EPOCH","offset":3,"positioned":true,"id":2}}`,
+			`{"id":5,"subscribe":{"recoverable":true,"epoch":"EPOCH","offset":3,"positioned":true,"id":3}}`,
 		},
 	}.run(t, c, "EPOCH", p.epoch("table:t"))
 	p.put("table:t", push.Publication{Key: "c", Data: []byte("3")})
 	c.want(`{"push":{"channel":"table:t","pub":{"data":3,"offset":4,"key":"c"}}}`)
 	p.put("table:none", push.Publication{Key: "a", Data: []byte("4")})
-	c.want(`{"push":{"id":2,"pub":{"data":4,"offset":5,"key":"a"}}}`)
+	c.want(`{"push":{"id":3,"pub":{"data":4,"offset":5,"key":"a"}}}`)
 	p.put("table:t", push.Publication{Key: "a", Op: push.Remove})
 	c.want(`{"push":{"channel":"table:t","pub":{"data":null,"offset":6,"key":"a","removed":true}}}`)
 }

@@ -48,7 +48,7 @@ func filler(i int) string { return fmt.Sprintf(`"%d %s"`, i, strings.Repeat("x",
 
 // TestUnreadReplies: a client that sends and does not read is not read either, disturbs nobody, and gets all its answers once it reads.
 func TestUnreadReplies(t *testing.T) {
-	p := newPlace(t, nil)
+	p := newPlace(t, &gateway.Options{CommandsPerSession: -1})
 	slow, other := p.client(), p.subscriber("a")
 	must(t, slow.conn.NetConn().(*net.TCPConn).SetReadBuffer(readBuffer))
 	const n = 50_000

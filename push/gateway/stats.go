@@ -38,8 +38,9 @@ type Stats struct {
 	Refused    Refused
 	Commands   map[protocol.Kind]uint64 // by kind; pongs are of kind none
 	Errors     map[uint32]uint64        // errors that commands were answered with, by push.Error code; all others are count.Other
-	Panics     uint64                   // in our handling of what clients sent
-	QueueBytes int64                    // what waits to be written to clients, a second ago at most
+	Limited    Limited
+	Panics     uint64 // in our handling of what clients sent
+	QueueBytes int64  // what waits to be written to clients, a second ago at most
 }
 
 // TransportStats are the counts of one transport.
@@ -64,9 +65,16 @@ type Refused struct {
 	Client  uint64 // a stream whose client, or one of whose subscriptions, was refused
 }
 
+// Limited counts commands that were not carried out because there were too many a second.
+type Limited struct {
+	Session uint64 // Options.CommandsPerSession
+	Address uint64 // Options.CommandsPerAddress
+}
+
 // counters are what Stats reads.
 type counters struct {
 	closing, full, address, origin, request, client atomic.Uint64
+	limitedSession, limitedAddress                  atomic.Uint64
 
 	commands [protocol.KindPush + 1]atomic.Uint64
 	errors   *count.Codes
@@ -94,6 +102,7 @@ func (g *Gateway) Stats() Stats {
 			Origin: c.origin.Load(), Request: c.request.Load(), Client: c.client.Load(),
 		},
 		Commands:   map[protocol.Kind]uint64{},
+		Limited:    Limited{Session: c.limitedSession.Load(), Address: c.limitedAddress.Load()},
 		Errors:     c.errors.Read(),
 		QueueBytes: g.queuedBytes(),
 	}

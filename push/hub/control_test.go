@@ -188,7 +188,7 @@ func TestChannels(t *testing.T) {
 			}
 		})
 	}
-	if s := h.Stats(); s.Sessions != 2 || s.Subscriptions != 4 || s.Channels != 4 {
+	if s := h.Stats(); s.Sessions != 2 || s.Subscriptions != 4 || s.Channels != 3 {
 		t.Errorf("%+v", s)
 	}
 }

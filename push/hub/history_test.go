@@ -129,6 +129,40 @@ func TestHistoryBounds(t *testing.T) {
 	}
 }
 
+// Channels that hold nothing do not linger, so that names alone take no memory, and of the others only so many do.
+func TestUnusedChannels(t *testing.T) {
+	h := newHub(t, newBroker(t), spaces(push.History{Size: 100}), &hub.Options{UnusedChannels: 3})
+	s := newCarrier(t, open, false).connect(h, client("a"))
+	for i := range 20 {
+		name := fmt.Sprintf("stream:nothing%d", i)
+		subscribe(t, s, hub.SubscribeRequest{Channel: name})
+		s.Unsubscribe(name)
+		_, err := h.History(testContext(t), name, hub.HistoryRequest{})
+		must(t, err)
+		if n := h.Holds(name); n != -1 {
+			t.Fatalf("%s stays, held by %d", name, n)
+		}
+	}
+	something := func(i int) string { return fmt.Sprintf("stream:something%d", i) }
+	for i := range 5 {
+		publishN(t, h, something(i), 1, 1)
+		subscribe(t, s, hub.SubscribeRequest{Channel: something(i)})
+	}
+	for i := range 4 {
+		s.Unsubscribe(something(i))
+	}
+	h.Sweep(time.Now())
+	left := 0
+	for i := range 4 {
+		if h.Holds(something(i)) == 0 {
+			left++
+		}
+	}
+	if left != 3 || h.Holds(something(4)) != 1 {
+		t.Errorf("%d unused channels are left, the one in use is held by %d", left, h.Holds(something(4)))
+	}
+}
+
 // A channel that nobody uses is given up after its linger, and comes back with everything that its broker keeps.
 func TestLinger(t *testing.T) {
 	r := newRig(t, nil)

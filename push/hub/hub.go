@@ -45,8 +45,10 @@ type Options struct {
 	Name string
 	// Version is reported to those who ask for the nodes.
 	Version string
-	// Linger is how long an unused channel stays loaded; 0: a minute, negative: not at all.
+	// Linger is how long an unused channel that holds something stays loaded; 0: a minute, negative: not at all.
 	Linger time.Duration
+	// UnusedChannels is how many of those stay at most, those that were used last; 0: 65,536, negative: no bound. It is looked at once a second.
+	UnusedChannels int
 	// LoadTimeout bounds loading a channel from the broker; 0: ten seconds.
 	LoadTimeout time.Duration
 	// PresenceTTL is how long a vanished node's clients stay present; 0: a minute.
@@ -76,6 +78,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if out.Linger == 0 {
 		out.Linger = time.Minute
+	}
+	if out.UnusedChannels == 0 {
+		out.UnusedChannels = 1 << 16
 	}
 	if out.LoadTimeout <= 0 {
 		out.LoadTimeout = 10 * time.Second

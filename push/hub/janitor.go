@@ -1,8 +1,10 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"slices"
 	"time"
 
 	"github.com/sluice-push/sluice/push"
@@ -55,6 +57,7 @@ func (h *Hub) renewer() {
 
 // sweep is one round of the janitor.
 func (h *Hub) sweep(now int64, isSlimming bool) {
+	var unused []*topic
 	for _, n := range h.namespaces {
 		for _, p := range n.partitions {
 			for _, t := range p.list() {
@@ -64,10 +67,21 @@ func (h *Hub) sweep(now int64, isSlimming bool) {
 				if isSlimming && n.Mode == push.Stream {
 					t.slim()
 				}
-				if t.holds.Load() == 0 && now-t.used.Load() >= max(h.options.Linger, 0).Milliseconds() {
+				if t.holds.Load() > 0 {
+					continue
+				}
+				if now-t.used.Load() < max(h.options.Linger, 0).Milliseconds() {
+					unused = append(unused, t)
+				} else {
 					p.drop(t)
 				}
 			}
+		}
+	}
+	if more := len(unused) - h.options.UnusedChannels; h.options.UnusedChannels >= 0 && more > 0 {
+		slices.SortFunc(unused, func(a, b *topic) int { return cmp.Compare(a.used.Load(), b.used.Load()) })
+		for _, t := range unused[:more] {
+			t.part.drop(t)
 		}
 	}
 }

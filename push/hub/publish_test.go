@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
@@ -15,7 +14,7 @@ import (
 )
 
 func TestPublish(t *testing.T) {
-	b := memory.New(&memory.Options{MaxPublication: 100, Queue: 1, PublishWait: time.Millisecond})
+	b := memory.New(&memory.Options{MaxPublication: 100})
 	t.Cleanup(func() { must(t, b.Close()) })
 	h := newHub(t, b, spaces(push.History{Size: 10}), nil)
 	gone, cancel := context.WithCancel(testContext(t))

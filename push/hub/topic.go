@@ -51,9 +51,18 @@ func newTopic(p *partition, name string) *topic {
 	return &topic{part: p, name: name, loading: newLoading(), number: p.hub.loaded.Add(1)}
 }
 
+// release lets go of a topic. Only one that holds something stays for those who may come back to it: a client may ask for ever new names.
 func (t *topic) release() {
 	t.used.Store(time.Now().UnixMilli())
-	t.holds.Add(-1)
+	if t.holds.Add(-1) == 0 && t.isEmpty() {
+		t.part.drop(t)
+	}
+}
+
+func (t *topic) isEmpty() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.loading == nil && t.log.Len() == 0
 }
 
 // arrive appends a live message and returns how many subscribers have to be served with it, 0 when there are none, or when that was

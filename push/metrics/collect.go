@@ -105,6 +105,8 @@ func (m *Metrics) collectGateway(to sink, s gateway.Stats) {
 	for code, n := range s.Errors {
 		to.number(fs.commandErrors, float64(n), errorNames[code])
 	}
+	to.number(fs.limited, float64(s.Limited.Session), "session")
+	to.number(fs.limited, float64(s.Limited.Address), "address")
 	to.number(fs.panics, float64(s.Panics))
 	to.number(fs.queueBytes, float64(s.QueueBytes))
 }

@@ -27,7 +27,7 @@ type families struct {
 	shrunk, sessions, blocked, stalls, waiting, passes, delays                  family
 
 	connections, opened, refused, disconnects, bytesIn, bytesOut family
-	commands, commandErrors, panics, queueBytes                  family
+	commands, commandErrors, limited, panics, queueBytes         family
 
 	requests, requestTimes family
 
@@ -103,6 +103,7 @@ func (fs *families) ofGateway() {
 	fs.bytesOut = fs.counter("sent_bytes_total", "Bytes that clients' connections took, without handshakes.", transport)
 	fs.commands = fs.counter("commands_total", "Commands that clients sent.", "kind")
 	fs.commandErrors = fs.counter("command_errors_total", "Errors that commands were answered with.", "error")
+	fs.limited = fs.counter("commands_limited_total", "Commands that were refused because there were too many a second, by whose rate that was.", "of")
 	fs.panics = fs.counter("panics_total", "Panics in the handling of what clients sent; each ended one connection.")
 	fs.queueBytes = fs.gauge("queue_bytes", "Bytes that wait to be written to clients, as of the last second.")
 }
