@@ -248,6 +248,10 @@ func (n *node) ready(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
+	if n.broker.Stats().Full {
+		_, _ = fmt.Fprintln(w, "ready for readers: the store is full, publications are refused")
+		return
+	}
 	_, _ = fmt.Fprintln(w, "ready")
 }
 

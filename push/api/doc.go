@@ -9,7 +9,7 @@
 //	publish         {channel, data or b64data, key, removed, tags, idempotency_key} → {offset, epoch}
 //	broadcast       {channels, …as publish}                                     → {responses: [{result} or {error}, …]}
 //	history         {channel, limit, since: {offset, epoch}, reverse}           → {publications, offset, epoch}
-//	presence        {channel}                                                   → {presence: {CLIENT: {client, user, …}}}
+//	presence        {channel}                                                   → {presence: {CLIENT: {client, user, …}}}, 10,000 at most, or error 106
 //	presence_stats  {channel}                                                   → {num_clients, num_users}
 //	channels        {pattern}                                                   → {channels: {CHANNEL: {num_clients}}}
 //	info            {}                                                          → {nodes: […]}

@@ -186,11 +186,18 @@ type channelRequest struct {
 	Channel string `json:"channel"`
 }
 
+// presenceMembers is how many clients an answer names at most.
+const presenceMembers = 10_000
+
 func (a *Handler) presence(ctx context.Context, r *channelRequest) (any, error) {
 	if err := a.allowed(r.Channel, Presence); err != nil {
 		return nil, err
 	}
 	found, err := a.hub.Presence(ctx, r.Channel)
+	if err == nil && len(found) > presenceMembers {
+		err = push.ErrLimitExceeded.WithMessage("%d clients are in the channel, and an answer has %d at most: ask for presence_stats",
+			len(found), presenceMembers)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -74,6 +74,7 @@ type Stats struct {
 	Pending    int    // publications under way: not acknowledged, or not yet given to the followers of this process
 	Stored     int64  // bytes that an embedded server holds on disk, at most
 	StoreLimit int64  // bytes that publications may come to there; 0: no limit
+	Full       bool   // the last durable publication was refused because there is no room for it
 }
 
 // PublishOptions qualify one publish.

@@ -59,6 +59,14 @@ func (c *client) mayCommand() bool {
 	return true
 }
 
+// spend counts a command as more, by how much it has to look at: it is carried out, and the next ones wait for it.
+func (c *client) spend(commands int) { c.commands.debt += float64(commands) }
+
+const (
+	presenceMembers   = 1000 // the most in an answer
+	membersPerCommand = 20   // to look at so many takes about as long as a command
+)
+
 // The default rates: far more than an application needs that resubscribes to all it has, or publishes in each frame of a game.
 const (
 	commandsPerSession = 1000
@@ -300,6 +308,11 @@ func (c *client) presence(ctx context.Context, id uint32, name string) error {
 	if err != nil {
 		return err
 	}
+	c.spend(len(found) / membersPerCommand)
+	if len(found) > presenceMembers {
+		return push.ErrLimitExceeded.WithMessage("%d clients are in the channel, and an answer has %d at most: ask for presence stats",
+			len(found), presenceMembers)
+	}
 	out := protocol.PresenceResult{Clients: make([]push.ClientInfo, 0, len(found))}
 	for _, info := range found {
 		out.Clients = append(out.Clients, *info)
@@ -315,6 +328,7 @@ func (c *client) presenceStats(ctx context.Context, id uint32, name string) erro
 	if err != nil {
 		return err
 	}
+	c.spend(clients / membersPerCommand)
 	counts := protocol.PresenceStatsResult{Clients: uint32(clients), Users: uint32(users)} //nolint:gosec // counts of connections
 	return c.reply(&protocol.Reply{ID: id, Kind: protocol.KindPresenceStats, PresenceStats: counts})
 }

@@ -140,4 +140,9 @@ func (m *Metrics) collectBroker(to sink, s broker.Stats) {
 	to.number(fs.pending, float64(s.Pending))
 	to.number(fs.stored, float64(s.Stored))
 	to.number(fs.storeLimit, float64(s.StoreLimit))
+	full := 0
+	if s.Full {
+		full = 1
+	}
+	to.number(fs.storeFull, float64(full))
 }

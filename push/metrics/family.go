@@ -31,7 +31,7 @@ type families struct {
 
 	requests, requestTimes family
 
-	connected, reconnects, refusedMessages, pending, stored, storeLimit family
+	connected, reconnects, refusedMessages, pending, stored, storeLimit, storeFull family
 }
 
 func (fs *families) add(kind prometheus.ValueType, name, help string, labels ...string) family {
@@ -63,6 +63,7 @@ func newFamilies() *families {
 	fs.refusedMessages = fs.counter("broker_refused_messages_total", "Messages in the broker that are no publications, or unfit for clients, and were left out.")
 	fs.pending = fs.gauge("broker_pending_publications", "Publications that are not acknowledged, or not yet given to this node's channels.")
 	fs.stored = fs.gauge("broker_stored_bytes", "Bytes that an embedded broker holds on disk, at most.")
+	fs.storeFull = fs.gauge("broker_full", "1 when the last publication for the store was refused because there is no room.")
 	fs.storeLimit = fs.gauge("broker_store_limit_bytes", "Bytes that publications may come to there; 0: no limit.")
 	return fs
 }

@@ -34,6 +34,7 @@ type Broker struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup // everything that Close waits for
 	refused atomic.Uint64  // messages that followers left out
+	full    atomic.Bool    // see broker.Stats
 
 	mu         sync.RWMutex
 	namespaces map[string]*namespace  // guarded by mu

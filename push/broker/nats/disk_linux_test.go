@@ -117,9 +117,13 @@ func TestStoreFull(t *testing.T) {
 	if err := k.fill(); !strings.Contains(err.Error(), "space") {
 		t.Errorf("refused with %q", err)
 	}
+	if !b.Stats().Full {
+		t.Error("it does not say that it is full")
+	}
 	k.check()
 	openNamespace(t, b, "s", push.Stream, push.History{Size: 10})
 	testwait.True(t, "publish again", func() bool { return k.publish() == nil })
+	testwait.True(t, "it says that there is room", func() bool { return !b.Stats().Full })
 }
 
 // TestDiskFull: the same when somebody else fills the disk. When there is space again, everything goes on without a restart.

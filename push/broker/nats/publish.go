@@ -122,6 +122,9 @@ func (p *partition) acknowledged(m *broker.Message, subject string, at push.Posi
 		return
 	}
 	p.learn(at)
+	if p.ns.Durable && m.Op == push.Set && p.broker.full.Load() {
+		p.broker.full.Store(false)
+	}
 	var then func()
 	if m.Op == push.Clear && p.ns.Mode == push.Table {
 		then = func() { p.purge(m.Channel, at.Offset) }
@@ -185,6 +188,7 @@ func (p *partition) refused(err error) error {
 	case errors.As(err, &api) && (api.ErrorCode == codeTooLarge || api.ErrorCode == codeHeaderLarge):
 		return fmt.Errorf("%w: %s", broker.ErrTooLarge, api.Description)
 	case errors.As(err, &api) && isFull(api.ErrorCode):
+		p.broker.full.Store(true)
 		p.broker.wake()
 		return fmt.Errorf("%w: %s refuses, %s (%s)", broker.ErrBusy, p.broker.where(), space, api.Description)
 	case errors.As(err, &api):

@@ -46,6 +46,7 @@ func (b *Broker) enterRoom(ctx context.Context, op push.Op, size int) error {
 		return err
 	}
 	if limit := r.limit.Load(); r.used.Load()+bytes > limit {
+		b.full.Store(true)
 		return fmt.Errorf("%w: the data folder %s has come to %d bytes: %s", broker.ErrBusy, b.opts.Dir, limit, space)
 	}
 	r.used.Add(bytes)

@@ -9,6 +9,7 @@ func (b *Broker) Stats() broker.Stats {
 		Connected:  b.conn.IsConnected() && b.reads.IsConnected(),
 		Reconnects: b.conn.Stats().Reconnects + b.reads.Stats().Reconnects,
 		Refused:    b.refused.Load(),
+		Full:       b.full.Load(),
 	}
 	for _, p := range b.allPartitions() {
 		s.Pending += p.window.underWay()
