@@ -62,6 +62,10 @@ build: ## Build every module, and the binary as bin/sluice
 test: deps ## Run all tests with the race detector, in random order
 	@$(call each,go test -race -shuffle=on -timeout 30m $(TESTFLAGS) ./...)
 
+.PHONY: stress
+stress: ## Run all tests, or those of PKG, COUNT times under the race detector on a busy machine; hours
+	@PKG="$(filter-out ./...,$(PKG))" tools/stress
+
 .PHONY: check
 check: ## Everything that has to hold before a change is handed in
 	@FUZZTIME=$(CHECK_FUZZTIME) tools/check
