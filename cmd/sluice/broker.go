@@ -11,9 +11,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/memory"
 	"github.com/sluice-push/sluice/push/broker/nats"
 	"github.com/sluice-push/sluice/push/config"
+	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/protocol"
 )
 
@@ -23,8 +25,32 @@ const (
 	mostWait       = 10 * time.Second // between two attempts
 )
 
-// openBroker opens the broker that the configuration names. For an external server it waits, until ctx ends; whatever is wrong with
-// an embedded one has to be mended first.
+// unreachable is an error for which an external broker is asked again.
+type unreachable struct{ error }
+
+func (u unreachable) Unwrap() error { return u.error }
+
+// persist calls attempt until it succeeds, ctx ends, or what is wrong is not that the broker cannot be reached.
+func persist(ctx context.Context, log *slog.Logger, attempt func(context.Context) error) error {
+	for wait := leastWait; ; wait = min(2*wait, mostWait) {
+		err := attempt(ctx)
+		if away := new(unreachable); !errors.As(err, away) {
+			return err
+		}
+		pause := wait/2 + rand.N(wait/2) //nolint:gosec // spread, not secrecy
+		log.Error("the broker cannot be reached; trying again", "in", pause.Round(time.Millisecond), "error", err)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// openBroker opens the broker that the configuration names. That an external server does not answer is unreachable; whatever is wrong with an
+// embedded one has to be mended first.
 func openBroker(ctx context.Context, cfg *config.Config, log *slog.Logger) (nodeBroker, error) {
 	if cfg.Broker.Kind == config.BrokerMemory {
 		return memory.New(nil), nil
@@ -35,33 +61,46 @@ func openBroker(ctx context.Context, cfg *config.Config, log *slog.Logger) (node
 			return nil, fmt.Errorf("broker.credentials: %w", err)
 		}
 	}
-	for wait := leastWait; ; wait = min(2*wait, mostWait) {
-		b, err := tryBroker(ctx, o)
-		if err == nil {
-			return b, nil
-		}
-		if o.URL == "" {
-			return nil, fmt.Errorf("the embedded broker in %s (setting \"data\"; --data names another folder): %w", cfg.Data, err)
-		}
-		pause := wait/2 + rand.N(wait/2) //nolint:gosec // spread, not secrecy
-		log.Error("the broker cannot be reached; trying again", "in", pause.Round(time.Millisecond), "error", err)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, ctx.Err()
-		}
-	}
-}
-
-func tryBroker(ctx context.Context, o *nats.Options) (*nats.Broker, error) {
 	if o.URL != "" {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, brokerPatience)
 		defer cancel()
 	}
-	return nats.New(ctx, o)
+	b, err := nats.New(ctx, o)
+	switch {
+	case err == nil:
+		return b, nil
+	case o.URL == "":
+		return nil, fmt.Errorf("the embedded broker in %s (setting \"data\"; --data names another folder): %w", cfg.Data, err)
+	}
+	return nil, unreachable{err}
+}
+
+// isAway reports whether an error of a broker is that it went away, rather than that it refused.
+func isAway(b nodeBroker, err error) bool {
+	return err != nil && (!b.Stats().Connected || errors.Is(err, broker.ErrBusy) || errors.Is(err, context.DeadlineExceeded))
+}
+
+// openHub opens a hub with its broker. An external broker may go away at any time until the hub is there.
+func openHub(
+	ctx context.Context, open func(context.Context) (nodeBroker, error), log *slog.Logger, hubOf func(context.Context, nodeBroker) (*hub.Hub, error),
+) (b nodeBroker, h *hub.Hub, err error) {
+	err = persist(ctx, log, func(ctx context.Context) error {
+		if b, err = open(ctx); err != nil {
+			return err
+		}
+		if h, err = hubOf(ctx, b); err == nil {
+			return nil
+		}
+		if isAway(b, err) {
+			err = unreachable{err}
+		}
+		return errors.Join(err, b.Close())
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, h, nil
 }
 
 func brokerOptions(cfg *config.Config, log *slog.Logger) *nats.Options {

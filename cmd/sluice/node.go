@@ -79,17 +79,19 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		n.serve(newScarce(n.internal, true, o.log), newServer(n.guard.byLocalName(n.internal, n.guard.notForPages(n.internalHandler())), o.log))
 	}
 	access := newAccess(cfg, o.insecure)
-	if n.broker, err = openBroker(ctx, cfg, o.log); err != nil {
-		return err
-	}
-	n.hub, err = hub.New(ctx, n.broker, access.namespaces, &hub.Options{
+	settings := &hub.Options{
 		Version:                 version(),
 		Linger:                  lingerOf(cfg),
 		SubscriptionsPerSession: orOff(cfg.Limits.SubscriptionsPerSession),
 		Bandwidth:               int64(cfg.Limits.Bandwidth),
 		Observer:                n.metrics.HubObserver(),
 		Logger:                  o.log,
-	})
+	}
+	n.broker, n.hub, err = openHub(ctx,
+		func(ctx context.Context) (nodeBroker, error) { return openBroker(ctx, cfg, o.log) }, o.log,
+		func(ctx context.Context, b nodeBroker) (*hub.Hub, error) {
+			return hub.New(ctx, b, access.namespaces, settings)
+		})
 	if err != nil {
 		return err
 	}
