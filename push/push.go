@@ -92,6 +92,14 @@ func Namespace(channel string) string {
 	return ns
 }
 
+// UnknownChannel is an [ErrUnknownChannel] that says which namespace there is not.
+func UnknownChannel(name string) error {
+	if ns := Namespace(name); ns != "" {
+		return ErrUnknownChannel.WithMessage("unknown channel: there is no namespace %q", ns)
+	}
+	return ErrUnknownChannel.WithMessage("unknown channel: there is no namespace for names without a colon")
+}
+
 // MatchChannel reports whether a channel's name is what a pattern says, in which each * stands for any number of characters.
 func MatchChannel(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
@@ -113,10 +121,13 @@ func MatchChannel(pattern, name string) bool {
 }
 
 // CheckChannel reports what is wrong with a channel name: it must have 1 to [MaxChannelLen] bytes of valid UTF-8 without
-// control characters.
+// control characters, and not begin with a colon, before which a namespace would stand.
 func CheckChannel(name string) error {
-	if name == "" {
+	switch {
+	case name == "":
 		return fmt.Errorf("channel name is empty")
+	case name[0] == ':':
+		return fmt.Errorf("channel name begins with a colon, but the name of a namespace is missing before it")
 	}
 	return checkName("channel name", name, MaxChannelLen)
 }

@@ -28,6 +28,7 @@ func TestCheckNames(t *testing.T) {
 		"too long":     {strings.Repeat("x", push.MaxChannelLen+1), "256 bytes, at most 255"},
 		"not UTF-8":    {"a\xff", "not valid UTF-8"},
 		"NUL":          {"a\x00b", "control character (U+0000)"},
+		"no namespace": {":x", "begins with a colon"},
 		"line end":     {"a\n", "control character (U+000A)"},
 		"delete":       {"a\x7f", "control character (U+007F)"},
 	} {
@@ -37,7 +38,7 @@ func TestCheckNames(t *testing.T) {
 				t.Errorf("channel: %v, want %q", err, tc.want)
 			}
 			err = push.CheckKey(tc.channel)
-			if bad := tc.want != "" && tc.channel != ""; bad != (err != nil) {
+			if bad := tc.want != "" && tc.channel != "" && tc.channel != ":x"; bad != (err != nil) {
 				t.Errorf("key: %v", err)
 			}
 		})

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"net/http"
 	"slices"
 	"time"
 
@@ -39,11 +41,20 @@ func newAccess(cfg *config.Config, insecure bool) *access {
 	return a
 }
 
+// authenticate implements gateway.Options.Authenticate. A token is for nobody to check yet: a client that has one is not anonymous, and must not
+// be taken for that. With --insecure everybody is let in.
+func (a *access) authenticate(_ context.Context, token string, _ *http.Request) (push.ClientInfo, error) {
+	if token != "" && !a.insecure {
+		return push.ClientInfo{}, push.DisconnectInvalidToken
+	}
+	return push.ClientInfo{}, nil
+}
+
 // permit implements gateway.Options.Permit.
 func (a *access) permit(c push.ClientInfo, channel string, action gateway.Action) error {
 	rule, ok := a.rules[push.Namespace(channel)]
 	if !ok {
-		return push.ErrUnknownChannel
+		return push.UnknownChannel(channel)
 	}
 	var allowed []config.Caller
 	switch action {

@@ -98,6 +98,7 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 	limits := orCapacity(cfg.Limits, ownCapacity())
 	o.log.Info("clients are served", "at_most", limits.Sessions, "bytes_waiting_at_most", int64(limits.Backlog))
 	n.gateway = gateway.New(n.hub, &gateway.Options{
+		Authenticate:       access.authenticate,
 		Permit:             access.permit,
 		Origins:            cfg.Origins,
 		MessageBytes:       int(cfg.Limits.MessageBytes),

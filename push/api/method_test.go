@@ -44,7 +44,7 @@ func TestPublishRefused(t *testing.T) {
 		{"null", `null`, `{"error":{"code":107,"message":"data is missing"}}`},
 		{"no data", `{"channel":"a"}`, `{"error":{"code":107,"message":"data is missing"}}`},
 		{"no channel", `{"data":1}`, `{"error":{"code":107,"message":"channel is missing"}}`},
-		{"unknown namespace", `{"channel":"nowhere:a","data":1}`, `{"error":{"code":102,"message":"unknown channel"}}`},
+		{"unknown namespace", `{"channel":"nowhere:a","data":1}`, `{"error":{"code":102,"message":"unknown channel: there is no namespace \"nowhere\""}}`},
 		{
 			"a namespace that does not allow it", `{"channel":"secret","data":1}`,
 			`{"error":{"code":103,"message":"namespace \"\" does not allow this to the API"}}`,
@@ -103,7 +103,7 @@ func TestPublishOnce(t *testing.T) {
 func TestBroadcast(t *testing.T) {
 	p := newPlace(t, &api.Options{Allow: func(name string, _ api.Action) bool { return name != "secret" }})
 	p.want("broadcast", `{"channels":["a","nowhere:a","secret","","b"],"data":{"x":1}}`, `{"result":{"responses":[`+
-		`{"result":{"offset":1,"epoch":"EPOCH"}},{"error":{"code":102,"message":"unknown channel"}},`+
+		`{"result":{"offset":1,"epoch":"EPOCH"}},{"error":{"code":102,"message":"unknown channel: there is no namespace \"nowhere\""}},`+
 		`{"error":{"code":103,"message":"namespace \"\" does not allow this to the API"}},`+
 		`{"error":{"code":107,"message":"channel is missing"}},{"result":{"offset":2,"epoch":"EPOCH"}}]}}`, "a")
 	for body, want := range map[string]string{
@@ -148,7 +148,7 @@ func TestHistory(t *testing.T) {
 	}
 	for body, want := range map[string]string{
 		`{}`:                      `{"error":{"code":107,"message":"channel is missing"}}`,
-		`{"channel":"nowhere:a"}`: `{"error":{"code":102,"message":"unknown channel"}}`,
+		`{"channel":"nowhere:a"}`: `{"error":{"code":102,"message":"unknown channel: there is no namespace \"nowhere\""}}`,
 	} {
 		if got := p.call("history", body); got != want {
 			t.Errorf("%s\n got %s\nwant %s", body, got, want)
@@ -268,7 +268,7 @@ func TestAfterClose(t *testing.T) {
 // A key reaches no channel of the node's own, whatever Allow says.
 func TestOwnNamespace(t *testing.T) {
 	p := newPlace(t, &api.Options{Allow: func(string, api.Action) bool { return true }})
-	const refused = `{"error":{"code":102,"message":"unknown channel"}}`
+	const refused = `{"error":{"code":102,"message":"unknown channel: there is no namespace \"$sluice\""}}`
 	for method, body := range map[string]string{
 		"publish":        `{"channel":"$sluice:ready","data":1}`,
 		"history":        `{"channel":"$sluice:ready","limit":1}`,

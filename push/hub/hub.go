@@ -278,7 +278,7 @@ func (h *Hub) namespaceOf(name string) (*namespace, error) {
 	if n := h.namespaces[push.Namespace(name)]; n != nil && n.Name != probeNamespace {
 		return n, nil
 	}
-	return nil, push.ErrUnknownChannel
+	return nil, push.UnknownChannel(name)
 }
 
 func (n *namespace) partition(name string) *partition {

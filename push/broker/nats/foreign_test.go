@@ -214,3 +214,38 @@ func TestClearsAreOurs(t *testing.T) {
 		t.Errorf("new lives began: %v, %v", inTable.resets, inStream.resets)
 	}
 }
+
+// TestOldStreamName: a stream that was made under a name with a percent sign is kept and used.
+func TestOldStreamName(t *testing.T) {
+	t.Parallel()
+	b, js := reachable(t, &nats.Options{})
+	url := "nats://" + serverToken + "@" + b.Address()
+	first := open(t, &nats.Options{URL: url})
+	ns := openNamespace(t, first, "", push.Stream, push.History{})
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	made, err := js.Stream(t.Context(), "sluice_=_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := made.CachedInfo().Config
+	if err := js.DeleteStream(t.Context(), c.Name); err != nil {
+		t.Fatal(err)
+	}
+	c.Name = "sluice_%_0"
+	if _, err := js.CreateStream(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	send(t, js, &client.Msg{Subject: nats.Subject(ns, "a", ""), Data: []byte("1")})
+
+	later := closing(t, open(t, &nats.Options{URL: url}))
+	openNamespace(t, later, "", push.Stream, push.History{})
+	publish(t, later, "a", "", "2")
+	if got, h := load(t, later, "a"); !slices.Equal(got, []string{"1", "2"}) || h.Head != 2 {
+		t.Errorf("%q was loaded, up to %d", got, h.Head)
+	}
+	if _, err := js.Stream(t.Context(), "sluice_=_0"); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("a second stream: %v", err)
+	}
+}

@@ -71,8 +71,13 @@ func nameOf(token string) string {
 // clearToken stands where the key of a row would be in the subject of a clear. No key is written like that.
 const clearToken = "%c"
 
-// streamName is the name of a partition's stream.
-func streamName(p broker.Partition) string {
+// streamName is the name of a partition's stream. It has = in place of %, because nats-server takes names for formats when it writes its log.
+func streamName(p broker.Partition) string { return withoutPercent.Replace(oldStreamName(p)) }
+
+var withoutPercent = strings.NewReplacer("%", "=", "=", "=3D")
+
+// oldStreamName is the name that the streams had which were made before that.
+func oldStreamName(p broker.Partition) string {
 	name := appendToken([]byte("sluice_"), p.Namespace)
 	return string(strconv.AppendInt(append(name, '_'), int64(p.Index), 10))
 }

@@ -141,8 +141,13 @@ func (p *partition) config() jetstream.StreamConfig {
 func (p *partition) prepare(ctx context.Context) error {
 	timed, cancel := p.broker.timed(ctx)
 	defer cancel()
-	want := p.config()
 	s, err := p.broker.js.Stream(timed, p.stream)
+	if old := oldStreamName(p.id); errors.Is(err, jetstream.ErrStreamNotFound) && old != p.stream {
+		if s, err = p.broker.js.Stream(timed, old); err == nil {
+			p.stream = old // nobody else knows the partition yet
+		}
+	}
+	want := p.config()
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if _, err = p.broker.js.CreateStream(timed, want); err != nil {
 			return fmt.Errorf("make the stream %s: %w", p.stream, err)
