@@ -8,13 +8,14 @@ import (
 	"net"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/closed"
 	"github.com/sluice-push/sluice/session"
 )
 
 // Errors that callers branch on, with errors.Is.
 var (
 	// ErrClosed says that the pool is closed, or shutting down. It is a net.ErrClosed.
-	ErrClosed = fmt.Errorf("reconnect: pool closed: %w", net.ErrClosed)
+	ErrClosed error = closed.Error("reconnect: pool closed")
 	// ErrNone says that no session is open now; the error also wraps what kept some of them from it.
 	ErrNone = errors.New("reconnect: no session is open")
 	// ErrGaveUp says that so many slots have given up that what was asked for will not come; the error also wraps what made them.

@@ -36,7 +36,7 @@ func ExampleServer_ServePacket() {
 	fmt.Println(<-served)
 	// Output:
 	// hello <nil>
-	// session: server closed: use of closed network connection
+	// session: server closed
 }
 
 // Two lines make a server; this one sends every line back.
@@ -68,7 +68,7 @@ func Example() {
 	// Output:
 	// hello
 	// world
-	// session: server closed: use of closed network connection
+	// session: server closed
 }
 
 // A client asks for what comes next, in a loop.

@@ -3,12 +3,11 @@ package session
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"time"
 
 	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/closed"
 	"github.com/sluice-push/sluice/internal/socket"
 	"github.com/sluice-push/sluice/transport"
 )
@@ -16,11 +15,11 @@ import (
 // Errors that callers branch on, with errors.Is.
 var (
 	// ErrClosed says that the session has ended or is ending; the error also wraps the cause. It is a net.ErrClosed.
-	ErrClosed = fmt.Errorf("session: closed: %w", net.ErrClosed)
+	ErrClosed error = closed.Error("session: closed")
 	// ErrServerClosed is what Serve and ServeConn return after Close or Shutdown. It is a net.ErrClosed.
-	ErrServerClosed = fmt.Errorf("session: server closed: %w", net.ErrClosed)
+	ErrServerClosed error = closed.Error("session: server closed")
 	// ErrClientClosed is what Dial and ServeConn return after Close or Shutdown. It is a net.ErrClosed.
-	ErrClientClosed = fmt.Errorf("session: client closed: %w", net.ErrClosed)
+	ErrClientClosed error = closed.Error("session: client closed")
 	// ErrQueueFull says that a frame was not taken because the outgoing queue was full.
 	ErrQueueFull = errors.New("session: outgoing queue is full")
 	// ErrTimeout says that the peer was too slow: with its handshake, with a sign of life, or with reading.

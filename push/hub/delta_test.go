@@ -117,7 +117,9 @@ func TestDeltaLate(t *testing.T) {
 		{"table:a", []push.Delta{push.NoDelta, push.Fossil, push.NoDelta, push.Fossil}},
 		{"stream:a", []push.Delta{push.NoDelta, push.Fossil, push.Fossil, push.Fossil, push.Fossil}},
 	} {
-		c, _ := follower(t, h, tt.name, push.Fossil, hub.SubscribeRequest{Keyed: true, Interval: 100 * time.Millisecond})
+		c := newCarrier(t, open, false)
+		s := c.connect(h, client("late "+tt.name))
+		subscribe(t, s, hub.SubscribeRequest{Channel: tt.name, Delta: push.Fossil, Keyed: true, Interval: 100 * time.Millisecond})
 		fast, _ := follower(t, h, tt.name, push.NoDelta, hub.SubscribeRequest{}) // shows what the hub has taken notice of
 		n := 0
 		for _, some := range []int{1, 1, 2, 1} { // publications in an interval
@@ -126,11 +128,15 @@ func TestDeltaLate(t *testing.T) {
 				n++
 				testwait.True(t, "the hub has it", func() bool { return len(fast.taken()) == n })
 			}
+			hasAll := func() bool {
+				got := c.taken()
+				return len(got) > 0 && got[len(got)-1].at.Offset == fast.taken()[n-1].at.Offset
+			}
+			testwait.True(t, "it is served, or waits", func() bool { return hasAll() || s.Waiting() == 1 })
 			clock.Advance(100*time.Millisecond + tick)
 			testwait.True(t, fmt.Sprintf("%s: it has number %d", tt.name, n-1), func() bool {
 				clock.Advance(0)
-				got := c.taken()
-				return len(got) > 0 && got[len(got)-1].at.Offset == fast.taken()[n-1].at.Offset
+				return hasAll()
 			})
 		}
 		if got := c.forms(); !slices.Equal(got, tt.want) {

@@ -3,8 +3,10 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"time"
@@ -46,8 +48,13 @@ func (e *Endpoint) Upgrade(c *Codec, w http.ResponseWriter, r *http.Request) (*U
 		refusal.write(w, r)
 		return nil, refusal
 	}
+	res.adopt(w.Header())
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
+		if errors.Is(err, http.ErrNotSupported) {
+			err = fmt.Errorf("%w: the connection cannot be taken over from a %T: a ResponseWriter that middleware puts around another needs a method "+
+				"Unwrap() http.ResponseWriter, and HTTP/2 has none that can be", err, w)
+		}
 		refusal := &Refusal{Status: http.StatusInternalServerError, Err: err}
 		refusal.write(w, r)
 		return nil, refusal
@@ -59,6 +66,16 @@ func (e *Endpoint) Upgrade(c *Codec, w http.ResponseWriter, r *http.Request) (*U
 	e.Open(c)
 	c.take(res)
 	return &Upgraded{Conn: conn, Codec: c, Unread: buffered(rw.Reader), Request: req}, nil
+}
+
+// adopt takes over what middleware has put on a ResponseWriter, such as cookies, except for fields that the response has of its own.
+func (r *Response) adopt(header http.Header) {
+	if len(header) == 0 {
+		return
+	}
+	all := header.Clone()
+	maps.Copy(all, r.Header) // which may be the options'
+	r.Header = all
 }
 
 // fromHTTP makes a Request of what net/http parsed, under the rules of parseRequest that net/http does not enforce.

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -194,5 +195,59 @@ func TestUpgradeDeadlines(t *testing.T) {
 	conn.broken = net.ErrClosed
 	if _, err := wire.Upgrade(fakeHijack{httptest.NewRecorder(), conn}, httpRequest(t, request()), nil); !errors.Is(err, net.ErrClosed) || !conn.closed {
 		t.Errorf("a connection that takes no deadline: %v, closed %t", err, conn.closed)
+	}
+}
+
+// recordingConn keeps what is written to it.
+type recordingConn struct {
+	net.Conn
+	wrote bytes.Buffer
+}
+
+func (c *recordingConn) Write(p []byte) (int, error) { return c.wrote.Write(p) }
+func (c *recordingConn) SetDeadline(time.Time) error { return nil }
+
+// What middleware has put on the ResponseWriter gets to the client, with the exception of what the handshake says itself; the options stay as they
+// are.
+func TestUpgradeKeepsHeaders(t *testing.T) {
+	o := &wire.Options{Header: http.Header{"X-Own": {"own"}}}
+	conn := &recordingConn{}
+	w := fakeHijack{httptest.NewRecorder(), conn}
+	for name, value := range map[string]string{
+		"Set-Cookie": "a=b", "X-Own": "other", "Connection": "close", "Sec-WebSocket-Accept": "no", "X-Bad": "a\r\nb", "Content-Length": "5",
+	} {
+		w.Header().Set(name, value)
+	}
+	if _, err := wire.Upgrade(w, httpRequest(t, request()), o); err != nil {
+		t.Fatal(err)
+	}
+	got := conn.wrote.String()
+	for _, want := range []string{"\r\nSet-Cookie: a=b\r\n", "\r\nX-Own: own\r\n", "\r\nConnection: Upgrade\r\n"} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("%q is not there once: %q", want, got)
+		}
+	}
+	for _, not := range []string{"other", "close", "Accept: no", "\r\nb", "Content-Length"} {
+		if strings.Contains(got, not) {
+			t.Errorf("%q is there: %q", not, got)
+		}
+	}
+	if len(o.Header) != 1 {
+		t.Errorf("the options are changed: %v", o.Header)
+	}
+}
+
+// opaque is a ResponseWriter as middleware makes them that forgets Unwrap.
+type opaque struct{ http.ResponseWriter }
+
+// A ResponseWriter that gives no connection is refused with what it lacks.
+func TestUpgradeWithoutHijack(t *testing.T) {
+	rec := httptest.NewRecorder()
+	_, err := wire.Upgrade(opaque{rec}, httpRequest(t, request()), nil)
+	if err == nil || !strings.Contains(err.Error(), "Unwrap() http.ResponseWriter") || !strings.Contains(err.Error(), "wire_test.opaque") {
+		t.Errorf("%v", err)
+	}
+	if rec.Code != http.StatusInternalServerError || strings.Contains(rec.Body.String(), "Unwrap") {
+		t.Errorf("the client is told %d %s", rec.Code, rec.Body)
 	}
 }
