@@ -66,7 +66,9 @@ type lawWorld struct {
 }
 
 func newLawWorld(t *testing.T, history push.History) *lawWorld {
-	w := &lawWorld{t: t, ctx: testContext(t), clock: pushtest.NewClock(time.Now()), truth: newTruth()}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // a round is seconds where nothing else runs
+	t.Cleanup(cancel)
+	w := &lawWorld{t: t, ctx: ctx, clock: pushtest.NewClock(time.Now()), truth: newTruth()}
 	w.rig = newRig(t, &memory.Options{Now: w.clock.Now})
 	for range 2 {
 		w.hubs = append(w.hubs, newHub(t, w.rig, lawSpaces(history), &hub.Options{Linger: -1, Workers: 2}))
