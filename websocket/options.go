@@ -19,7 +19,8 @@ type Options struct {
 	// MaxMessage is the largest message accepted, in bytes, inflated if it was compressed. A larger one ends the connection with code
 	// 1009 as soon as its length is known. Zero: 64 KiB. Negative: no limit.
 	MaxMessage int
-	// MaxFragments is the largest number of frames a message may come in; more end the connection with code 1008. Zero: 1,024.
+	// MaxFragments is the largest number of frames a message may come in; more end the connection with code 1008. Zero: 1,024, and one more
+	// for each 16 bytes of payload that the frames before have brought: it is tiny frames that are bounded.
 	// Negative: no limit.
 	MaxFragments int
 	// Compression is how messages are compressed, if the peer can do it too. Nil: they are not.

@@ -13,12 +13,11 @@ import (
 func main() {
 	broadcast := flag.Bool("broadcast", false, "send every message to all connections")
 	message := flag.Int("message", 64<<20, "the largest message in bytes")
-	fragments := flag.Int("fragments", 1024, "the largest number of frames a message may come in")
 	compress := flag.Bool("compress", true, "compress messages")
 	engine := flag.Bool("goroutine", false, "give each connection a goroutine instead of an event loop")
 	app := run.Start("127.0.0.1:7006")
 
-	o := &websocket.Options{MaxMessage: *message, MaxFragments: *fragments, Origins: []string{"*"}}
+	o := &websocket.Options{MaxMessage: *message, Origins: []string{"*"}}
 	if *engine {
 		o.Session.Engine = session.EngineGoroutine
 	}

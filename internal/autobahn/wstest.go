@@ -70,7 +70,7 @@ func (s *suite) wstest(ctx context.Context, mode string, j job, what spec) (*exe
 
 // runServer starts our server and has wstest test it.
 func (s *suite) runServer(ctx context.Context, j job) error {
-	args := append([]string{"-listen", "127.0.0.1:0", "-fragments", fmt.Sprint(maxFragments)}, j.lane.args...)
+	args := append([]string{"-listen", "127.0.0.1:0"}, j.lane.args...)
 	server, err := start(exec.CommandContext(ctx, s.echo, args...), filepath.Join(s.folder(j), "server.log"), serverReady)
 	if err != nil {
 		return err

@@ -210,6 +210,31 @@ func TestLimitsOff(t *testing.T) {
 	}
 }
 
+// By default a message may come in many frames if they are not tiny.
+func TestManyFragments(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		size, frames int
+		ok           bool
+	}{
+		{"4 MiB in frames of 64 bytes", 64, 65_536, true},
+		{"frames of 16 bytes", 16, 70_000, true},
+		{"as many of one byte as may be", 1, 1092, true},
+		{"one more", 1, 1093, false},
+		{"as many empty ones as may be", 0, 1024, true},
+		{"one more of those", 0, 1025, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			payload := strings.Repeat("x", tt.size)
+			stream := client(bin, payload) + strings.Repeat(client(cont, payload), tt.frames-2) + client(fin|cont, payload)
+			got := feed(t, wire.New(&wire.Options{MaxMessage: 4 << 20}), []byte(stream), false, func() int { return 4000 })
+			if tt.ok != (got.verdict == "") || tt.ok && (len(got.messages) != 1) {
+				t.Errorf("%d messages, %q", len(got.messages), got.verdict)
+			}
+		})
+	}
+}
+
 // TestDefaults: the limits that hold when nobody chose any.
 func TestDefaults(t *testing.T) {
 	const size, fragments = 64 << 10, 1024

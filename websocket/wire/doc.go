@@ -66,8 +66,9 @@
 //
 // # Limits
 //
-// On by default, each with its field in [Options]: 64 KiB and 1,024 fragments a message, 8 KiB and 100 lines a request. The length
-// that a frame announces is checked as the 64-bit number it is, and memory is taken for what arrived, never for what was announced.
+// On by default, each with its field in [Options]: 64 KiB and 1,024 fragments a message, and one more for each 16 bytes of it; 8 KiB and 100
+// lines a request. The length that a frame announces is checked as the 64-bit number it is, and memory is taken for what arrived, never for what
+// was announced.
 // At most one pong waits for AppendReplies, however many pings came in. How long a request or a message may take is left to the
 // owner of the connection, who has the clock.
 //

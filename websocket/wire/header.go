@@ -128,7 +128,7 @@ func (c *Codec) checkFirst(w *work, rsv byte, op Opcode, fin bool) *CloseError {
 		return violation("continuation without a message") // §5.4
 	case op != OpContinuation && w.kind != OpContinuation:
 		return violation("new message inside a fragmented one") // §5.4
-	case w.fragments >= c.e.o.MaxFragments:
+	case w.fragments >= c.e.o.fragments(w.total):
 		return &CloseError{Code: ClosePolicyViolation, Reason: "message has too many fragments"}
 	}
 	return nil

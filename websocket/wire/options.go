@@ -12,9 +12,10 @@ type Options struct {
 	// with code 1009 as soon as its length is known. Zero: 64 KiB. Negative: no limit.
 	MaxMessage int
 
-	// MaxFragments is the largest number of frames a message may come in; more end the connection with code 1008. Zero: 1,024.
-	// Negative: no limit.
+	// MaxFragments is the largest number of frames a message may come in; more end the connection with code 1008. Zero: 1,024, and one more
+	// for each 16 bytes of payload that the frames before have brought: it is tiny frames that are bounded. Negative: no limit.
 	MaxFragments int
+	fragmentSize int // how many bytes of payload allow another one; 0: none do
 
 	// Compression is how messages are compressed (permessage-deflate, RFC 7692). Nil: they are not, and offers are passed over.
 	Compression *Compression
@@ -70,6 +71,7 @@ type Options struct {
 const (
 	defaultMaxMessage     = 64 << 10
 	defaultMaxFragments   = 1024
+	defaultFragmentSize   = 16
 	defaultMaxHeaderBytes = 8 << 10
 	defaultMaxHeaderLines = 100
 )
@@ -84,6 +86,9 @@ func (o *Options) withDefaults() Options {
 		d = *o
 	}
 	d.MaxMessage = limit(d.MaxMessage, defaultMaxMessage)
+	if d.MaxFragments == 0 {
+		d.fragmentSize = defaultFragmentSize
+	}
 	d.MaxFragments = limit(d.MaxFragments, defaultMaxFragments)
 	d.MaxHeaderBytes = limit(d.MaxHeaderBytes, defaultMaxHeaderBytes)
 	d.MaxHeaderLines = limit(d.MaxHeaderLines, defaultMaxHeaderLines)
@@ -94,6 +99,14 @@ func (o *Options) withDefaults() Options {
 		d.Compression = d.Compression.withDefaults()
 	}
 	return d
+}
+
+// fragments returns how many frames a message may come in of which so many bytes have come.
+func (o *Options) fragments(total int) int {
+	if o.fragmentSize == 0 {
+		return o.MaxFragments
+	}
+	return o.MaxFragments + total/o.fragmentSize
 }
 
 // limit resolves one limit. The largest leaves room for a frame header, so that no sum of the two overflows.
