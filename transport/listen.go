@@ -12,8 +12,8 @@ import (
 )
 
 // Listen listens on a TCP address ("tcp", "tcp4", "tcp6", as net.Listen has them) or on the path of a Unix stream socket ("unix").
-// The context is for resolving the address. A socket file on which nobody listens any more is replaced; the file is removed at Close.
-// TCP sockets are plain, not Multipath TCP, of which connections do not inherit all options. Errors are *net.OpError.
+// The context is for resolving the address. A socket file on which nobody listens any more is replaced; the file is removed at Close, unless
+// another listener has put its own there. TCP sockets are plain, not Multipath TCP, of which connections do not inherit all options. Errors are *net.OpError.
 func Listen(ctx context.Context, network, address string, o *Options) (*Listener, error) {
 	c := o.withDefaults()
 	if err := c.check(); err != nil {
@@ -37,18 +37,53 @@ func Listen(ctx context.Context, network, address string, o *Options) (*Listener
 	if err != nil {
 		return nil, err
 	}
+	file := newSocketFile(ln, address)
 	if unix && c.Mode != 0 && !isAbstract(address) {
 		if err := os.Chmod(address, c.Mode.Perm()); err != nil {
+			file.remove()
 			_ = ln.Close()
 			return nil, &net.OpError{Op: "listen", Net: network, Addr: ln.Addr(), Err: err}
 		}
 	}
 	l, err := newListener(ln, c, true)
 	if err != nil {
+		file.remove()
 		_ = ln.Close()
 		return nil, err
 	}
+	l.file = file
 	return l, nil
+}
+
+// socketFile is the file of a Unix listener, which may be another's by the time that is closed: of a successor that has put its own there.
+type socketFile struct {
+	path string
+	is   fs.FileInfo
+}
+
+// newSocketFile returns nil for listeners that have none. Package net does not remove it any more.
+func newSocketFile(ln net.Listener, path string) *socketFile {
+	unix, ok := ln.(*net.UnixListener)
+	if !ok || isAbstract(path) {
+		return nil
+	}
+	unix.SetUnlinkOnClose(false)
+	is, err := os.Lstat(path)
+	if err != nil { // somebody has been quicker
+		return nil
+	}
+	return &socketFile{path, is}
+}
+
+// remove removes the file if it is still the listener's. It is called before the socket is closed: as long as that is open no other file can have
+// its number.
+func (f *socketFile) remove() {
+	if f == nil {
+		return
+	}
+	if now, err := os.Lstat(f.path); err == nil && os.SameFile(f.is, now) {
+		_ = os.Remove(f.path)
+	}
 }
 
 // checkNetwork reports whether a network is Unix, and refuses those that are none of ours.

@@ -200,6 +200,25 @@ func TestUnixMode(t *testing.T) {
 	}
 }
 
+// Closing a listener leaves the socket file of its successor alone.
+func TestUnixSuccessor(t *testing.T) {
+	path := socketPath(t)
+	old := listen(t, "unix", path, nil)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	next := listen(t, "unix", path, nil)
+	if err := old.Close(); err != nil {
+		t.Error(err)
+	}
+	client, server := connect(t, next, nil)
+	say(t, client, server, "hello")
+	_ = next.Close()
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("Close left the file:", err)
+	}
+}
+
 // A socket file that a dead process left is replaced; nothing else is.
 func TestUnixStale(t *testing.T) {
 	leave := func(t *testing.T, path string) {

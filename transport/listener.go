@@ -31,6 +31,7 @@ type Listener struct {
 	each    []sock.Option  // for every accepted socket
 	mixed   bool           // connections may be of Multipath TCP
 	ours    bool           // ln is of Listen, so that connections have the options
+	file    *socketFile    // of a Unix socket, or nil
 	closed  chan struct{}
 	reserve reserve.Reserve
 
@@ -273,6 +274,7 @@ func (l *Listener) Close() (err error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		close(l.closed)
+		l.file.remove()
 		if !l.bareOnly.Load() {
 			err = l.ln.Close()
 		}
