@@ -23,8 +23,10 @@
 //
 // The net/http goroutine of the request owns the connection. Frames are put into a buffer, which that goroutine writes out; while 64 KiB
 // wait or are being written nothing is taken. A client that takes less than 16 KiB in ten seconds while there is more is given up. Each
-// event's id is the position in all the client's channels, as long as that fits 1 KiB, so that an EventSource that connects again goes
-// on where it was; otherwise it is empty, and the client starts afresh.
+// event's id is the position in all the client's channels, so that an EventSource that connects again goes on where it was. A position of more than
+// 128 bytes, which takes some 40 channels, comes when as much has been said without one, or with a ping: after a cut the client is told again
+// what came since, which its offsets show. One that does not fit 1 KiB cannot be told, and the id says so: the client then begins afresh
+// and is told that it was recovering and is not recovered.
 //
 // # Goroutines
 //

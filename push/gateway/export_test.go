@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
@@ -14,6 +15,7 @@ import (
 const (
 	StreamBuffer = streamBuffer
 	MaxVector    = maxVector
+	LostVector   = lostVector
 	HistoryBytes = historyBytes
 )
 
@@ -26,8 +28,11 @@ func (v *Vector) Move(channel string, at push.Position) { v.v.move(channel, at) 
 // String returns the event id.
 func (v *Vector) String() string { return string(v.v.append(nil)) }
 
-// ParseVector reads an event id.
-func ParseVector(id string) map[string]push.Position { return parseVector(id) }
+// ParseVector reads an event id of a client of some channels.
+func ParseVector(id string, names ...string) map[string]push.Position {
+	slices.Sort(names)
+	return parseVector(id, names)
+}
 
 // ConnectOf reads the connect request of a one-way client.
 func ConnectOf(r *http.Request) (*protocol.ConnectRequest, error) { return connectOf(r) }

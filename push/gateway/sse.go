@@ -38,9 +38,11 @@ type stream struct {
 	buf     []byte
 	writing int // bytes that are being written
 	where   vector
-	opened  bool             // the connect push is on its way, so that frames may follow it
-	refused bool             // frames were not taken
-	ends    *push.Disconnect // the server ends the connection
+	// What has been said since the last id, and how long that was, in bytes.
+	unmarked, idBytes int
+	opened            bool             // the connect push is on its way, so that frames may follow it
+	refused           bool             // frames were not taken
+	ends              *push.Disconnect // the server ends the connection
 }
 
 func (g *Gateway) serveSSE(w http.ResponseWriter, r *http.Request) {
@@ -114,7 +116,7 @@ func connectOf(r *http.Request) (*protocol.ConnectRequest, error) {
 	if last == "" {
 		last = r.URL.Query().Get("lastEventId") // of polyfills that may not set the header (Yaffle/EventSource)
 	}
-	for name, at := range parseVector(last) {
+	for name, at := range parseVector(last, slices.Sorted(maps.Keys(cmd.Connect.Subs))) {
 		if sub, ok := cmd.Connect.Subs[name]; ok {
 			sub.Recover, sub.Position = true, at
 			cmd.Connect.Subs[name] = sub
@@ -249,7 +251,7 @@ func (s *stream) pump(ctx context.Context, h *hub.Session, hello []byte) {
 		case <-ctx.Done():
 			return
 		case <-ping:
-			out = append(out[:0], "data: {}\n\n"...)
+			out = s.ping(out[:0])
 			continue
 		case <-s.wake:
 		}
@@ -315,13 +317,40 @@ func (s *stream) write(ctx context.Context, p []byte) bool {
 	return true
 }
 
-// appendEvent appends one event with the client's position as its id. An id that is too long is left empty, which makes a browser
-// forget the last one: going on from an older position would deliver twice what came since. The lock is held.
+// appendEvent appends one event with the client's position as its id. A long id is left out until as much has been said without one: who comes
+// back then is told again what came since. When there can be no id the client is given one that says so, so that it learns of its loss when it
+// comes back. The lock is held.
 func (s *stream) appendEvent(dst, data []byte) []byte {
-	dst = append(dst, "id: "...)
-	dst = s.where.append(dst)
-	dst = append(append(dst, "\ndata: "...), data...)
+	s.unmarked += len(data)
+	if s.unmarked >= s.idBytes || s.idBytes <= plainVector {
+		dst = s.appendID(dst)
+	}
+	dst = append(append(dst, "data: "...), data...)
 	return append(dst, "\n\n"...)
+}
+
+// appendID appends the line with the client's position, when that is not what was said last. The lock is held.
+func (s *stream) appendID(dst []byte) []byte {
+	start := len(dst)
+	if len(s.where.parts) == 0 {
+		return dst
+	}
+	dst = append(dst, "id: "...)
+	if dst = s.where.append(dst); len(dst) == start+len("id: ") {
+		dst = append(dst, lostVector...)
+	}
+	s.unmarked, s.idBytes = 0, len(dst)-start
+	return append(dst, '\n')
+}
+
+// ping returns the event that shows that the stream lives. When all before it is out it also says where the client is, if events did not.
+func (s *stream) ping(out []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unmarked > 0 && len(s.buf) == 0 {
+		out = s.appendID(out)
+	}
+	return append(out, "data: {}\n\n"...)
 }
 
 // TryWrite implements hub.Carrier. What is buffered and being written together exceeds streamBuffer by less than one frame.

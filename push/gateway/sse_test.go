@@ -168,19 +168,81 @@ func TestStreamRefused(t *testing.T) {
 	}
 }
 
-// TestStreamWithLongPosition: a position that is too long to be an id leaves the id empty, so that a browser forgets the last one.
-func TestStreamWithLongPosition(t *testing.T) {
+// TestStreamOfManyChannels: with 128 channels a browser that comes back goes on where it was, and small events do not carry positions of hundreds of
+// bytes.
+func TestStreamOfManyChannels(t *testing.T) {
 	p := newPlace(t, nil)
 	var subs []string
-	for i := range 5 {
-		subs = append(subs, fmt.Sprintf(`"%s%d":{}`, strings.Repeat("x", 240), i))
+	for i := range 128 {
+		subs = append(subs, fmt.Sprintf(`"s%d":{}`, i))
 	}
-	s := p.stream(`{"subs":{`+strings.Join(subs, ",")+`}}`, "")
-	for range 2 {
-		if e := s.next(); !e.hasID || e.id != "" {
-			t.Errorf("the id %q of %d bytes", e.id, len(e.id))
+	connect := `{"subs":{` + strings.Join(subs, ",") + `}}`
+	s := p.stream(connect, "")
+	last := s.next().id
+	if last == "" || len(last) > gateway.MaxVector {
+		t.Fatalf("the first id is %q", last)
+	}
+	const n = 200
+	bytes, told := 0, map[string]int{} // since the last id
+	for i := range n {
+		p.publish(fmt.Sprintf("s%d", i%128), fmt.Sprint(i))
+		e := s.next()
+		told[e.data]++
+		if bytes += len(e.id); e.hasID {
+			last = e.id
+			clear(told)
 		}
-		p.publish(strings.Repeat("x", 240)+"1", "1")
+	}
+	if bytes > n*60 {
+		t.Errorf("%d bytes of ids for %d events of a few bytes", bytes, n)
+	}
+	p.publish("s5", `"missed"`)
+	var hello struct {
+		Connect struct {
+			Subs map[string]struct {
+				WasRecovering bool `json:"was_recovering"`
+				Recovered     bool
+				Publications  []struct{ Data any }
+			}
+		}
+	}
+	must(t, json.Unmarshal([]byte(p.stream(connect, last).next().data), &hello))
+	missed := 0
+	for name, sub := range hello.Connect.Subs {
+		missed += len(sub.Publications)
+		if !sub.Recovered {
+			t.Errorf("%s is not recovered", name)
+		}
+	}
+	if missed != 1+len(told) {
+		t.Errorf("%d publications are told when it comes back, after %d without an id and one missed", missed, len(told))
+	}
+}
+
+// TestStreamWithLostPosition: where a position cannot be told because it is too long, who comes back is told that it missed something.
+func TestStreamWithLostPosition(t *testing.T) {
+	p := newPlace(t, nil)
+	var subs []string
+	for i := range 64 {
+		subs = append(subs, fmt.Sprintf(`"a%d":{}`, i))
+	}
+	connect := `{"subs":{` + strings.Join(subs, ",") + `}}`
+	var hello struct {
+		Connect struct {
+			Subs map[string]struct {
+				WasRecovering bool `json:"was_recovering"`
+				Recovered     bool
+			}
+		}
+	}
+	must(t, json.Unmarshal([]byte(p.stream(connect, gateway.LostVector).next().data), &hello))
+	if len(hello.Connect.Subs) != 64 {
+		t.Fatalf("%d subscriptions", len(hello.Connect.Subs))
+	}
+	for name, sub := range hello.Connect.Subs {
+		if !sub.WasRecovering || sub.Recovered {
+			t.Errorf("%s: %+v", name, sub)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,23 +27,63 @@ func TestVector(t *testing.T) {
 		{"a", push.Position{Epoch: "e", Offset: 20}, "a=e:20&ns%3A%C3%BC+b=x%26%3D%3A%25%2B:9007199254740991"},
 		{"a", push.Position{Epoch: "f", Offset: 3}, "a=f:3&ns%3A%C3%BC+b=x%26%3D%3A%25%2B:9007199254740991"},
 		{"ns:ü b", push.Position{}, "a=f:3&ns%3A%C3%BC+b=:0"},
-		{strings.Repeat("c", gateway.MaxVector-len("a=f:3&ns%3A%C3%BC+b=:0&=e:1")), push.Position{Epoch: "e", Offset: 1}, ""},
 	} {
 		v.Move(step.channel, step.at)
-		if step.want == "" {
-			step.want = "a=f:3&ns%3A%C3%BC+b=:0&" + step.channel + "=e:1"
-		}
 		if got := v.String(); got != step.want {
 			t.Fatalf("got %q\nwant %q", got, step.want)
 		}
 	}
-	v.Move("a", push.Position{Epoch: "f", Offset: 10})
-	if got := v.String(); got != "" {
-		t.Errorf("an id of %d bytes", len(got))
+}
+
+// TestVectorOfManyChannels: the positions of a client of 128 channels fit, however far apart they are, and of 20 they are short.
+func TestVectorOfManyChannels(t *testing.T) {
+	for _, tt := range []struct {
+		channels, epochs int
+		apart            uint64
+		most             int
+	}{
+		{20, 1, 1000, 100}, {128, 1, 1000, 400}, {128, 4, 1 << 30, gateway.MaxVector}, {128, 1, 1 << 34, gateway.MaxVector},
+	} {
+		var v gateway.Vector
+		want := map[string]push.Position{}
+		for i := range tt.channels {
+			epoch := fmt.Sprintf("OQROA724IWUORA5BQPJBSMGW%02d", i*tt.epochs/tt.channels)
+			at := push.Position{Epoch: epoch, Offset: 1<<40 + tt.apart/uint64(tt.channels)*uint64(i)}
+			name := fmt.Sprintf("a namespace with a long name:%03d", i)
+			v.Move(name, at)
+			want[name] = at
+		}
+		id := v.String()
+		if id == "" || len(id) > tt.most {
+			t.Errorf("%+v: an id of %d bytes", tt, len(id))
+		}
+		if got := gateway.ParseVector(id, slices.Collect(maps.Keys(want))...); !maps.Equal(got, want) {
+			t.Errorf("%+v: %q is read as %v", tt, id, got)
+		}
 	}
-	v.Move("a", push.Position{Epoch: "f", Offset: 4})
-	if got := v.String(); len(got) != gateway.MaxVector {
-		t.Errorf("an id of %d bytes", len(got))
+}
+
+// TestVectorOfOthers: an id that is of other channels, or damaged, or says that it could not be given, is that of a client that missed something.
+func TestVectorOfOthers(t *testing.T) {
+	var v gateway.Vector
+	for _, name := range []string{"a", "b"} {
+		v.Move(strings.Repeat(name, 80), push.Position{Epoch: "e", Offset: 5})
+	}
+	id := v.String()
+	good := gateway.ParseVector(id, strings.Repeat("a", 80), strings.Repeat("b", 80))
+	if len(good) != 2 || good[strings.Repeat("b", 80)] != (push.Position{Epoch: "e", Offset: 5}) {
+		t.Fatalf("%q is read as %v", id, good)
+	}
+	for _, id := range []string{"!", "*", id + "A", id[:len(id)-1], id[:5], "*" + id, id + ":e:BA", strings.Replace(id, ":e:", ":*A:", 1)} {
+		for _, names := range [][]string{{"a", "c"}, {strings.Repeat("a", 80), strings.Repeat("b", 80)}} {
+			got := gateway.ParseVector(id, names...)
+			if len(got) != 2 || got[names[0]].Epoch != "lost" || got[names[1]].Epoch != "lost" {
+				t.Errorf("%q of %d names is read as %v", id, len(names), got)
+			}
+		}
+	}
+	if got := gateway.ParseVector("!"); len(got) != 0 {
+		t.Errorf("of no channels: %v", got)
 	}
 }
 
@@ -51,9 +92,10 @@ func TestVectorRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var v gateway.Vector
 		want := map[string]push.Position{}
-		for range rapid.IntRange(0, 12).Draw(t, "moves") {
-			channel := rapid.StringN(1, 8, 40).Draw(t, "channel")
-			at := push.Position{Epoch: rapid.StringN(0, 8, 40).Draw(t, "epoch"), Offset: rapid.Uint64Max(push.MaxOffset).Draw(t, "offset")}
+		channels := rapid.SliceOfNDistinct(rapid.StringN(1, 8, 40), 0, 40, rapid.ID).Draw(t, "channels")
+		slices.Sort(channels)
+		for _, channel := range append(channels, channels...) {
+			at := push.Position{Epoch: rapid.SampledFrom([]string{"", "e", "*", "*A", ":", "ü&="}).Draw(t, "epoch"), Offset: rapid.Uint64Max(push.MaxOffset).Draw(t, "offset")}
 			v.Move(channel, at)
 			want[channel] = at
 		}
@@ -67,7 +109,7 @@ func TestVectorRoundTrip(t *testing.T) {
 		if id == "" {
 			return // too long
 		}
-		if got := gateway.ParseVector(id); !maps.Equal(got, want) {
+		if got := gateway.ParseVector(id, channels...); !maps.Equal(got, want) {
 			t.Fatalf("%q is read as\n%v, not\n%v", id, got, want)
 		}
 	})
@@ -111,14 +153,15 @@ func FuzzParseVector(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id string) {
 		read := gateway.ParseVector(id)
 		var v gateway.Vector
-		for channel, at := range read {
-			v.Move(channel, at)
+		names := slices.Sorted(maps.Keys(read))
+		for _, channel := range names {
+			v.Move(channel, read[channel])
 		}
 		again := v.String()
 		if again == "" {
 			return
 		}
-		if got := gateway.ParseVector(again); !maps.Equal(got, read) {
+		if got := gateway.ParseVector(again, names...); !maps.Equal(got, read) {
 			t.Errorf("%q: %v is written as %q and read as %v", id, read, again, got)
 		}
 	})
@@ -141,8 +184,9 @@ func FuzzConnectOf(f *testing.F) {
 			}
 			return
 		}
+		names := slices.Collect(maps.Keys(got.Subs))
 		for name, sub := range got.Subs {
-			if at, ok := gateway.ParseVector(id)[name]; ok && (sub.Position != at || !sub.Recover) {
+			if at, ok := gateway.ParseVector(id, names...)[name]; ok && (sub.Position != at || !sub.Recover) {
 				t.Errorf("%s begins at %v, not at %v", name, sub.Position, at)
 			}
 		}
