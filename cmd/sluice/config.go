@@ -24,10 +24,14 @@ type configCheckCmd struct {
 
 // Run loads the configuration as serve would.
 func (c *configCheckCmd) Run(env *environment) error {
-	if _, err := config.Load(c.File, env.variables, nil); err != nil {
+	cfg, err := config.Load(c.File, env.variables, nil)
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(env.stdout, "the configuration is valid")
+	for _, w := range cfg.Warnings() {
+		_, _ = fmt.Fprintln(env.stderr, "warning: "+w)
+	}
+	_, err = fmt.Fprintln(env.stdout, "the configuration is valid")
 	return err
 }
 

@@ -102,6 +102,7 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		Permit:             access.permit,
 		Origins:            cfg.Origins,
 		MessageBytes:       int(cfg.Limits.MessageBytes),
+		FrameBytes:         cfg.Limits.FrameBytes(),
 		SendBuffer:         int(cfg.Limits.SendBuffer),
 		WriteTimeout:       time.Duration(cfg.Limits.WriteTimeout),
 		Sessions:           limits.Sessions,

@@ -33,6 +33,9 @@ func (c *client) command(line []byte) bool {
 		return c.bad("the first command must be connect")
 	case cmd.ID == 0 && cmd.Kind != protocol.KindSend:
 		return c.bad("a command needs an id")
+	case len(line) > c.gateway.options.MessageBytes:
+		most := c.gateway.options.MessageBytes
+		return c.refuse(cmd.ID, push.ErrLimitExceeded.WithMessage("the command has %d bytes, at most %d are allowed", len(line), most))
 	}
 	if !c.mayCommand() {
 		return c.refuse(cmd.ID, errTooMany)

@@ -58,8 +58,10 @@ type Options struct {
 	// [origin.New]. Pages of the gateway's own host may always.
 	Origins []string
 
-	// MessageBytes bounds what a client sends at a time; default 64 KiB, never off.
+	// MessageBytes bounds a command of a client; default 64 KiB, never off. FrameBytes bounds a message of many commands, which is how a client
+	// subscribes again to all it had; default MessageBytes, never less.
 	MessageBytes int
+	FrameBytes   int
 	// SendBuffer bounds what the kernel holds for one client; default 64 KiB; negative leaves it to the system.
 	SendBuffer int
 	// WriteTimeout is how long a client may take nothing of what is to be written to it before it is cut; default 10 s; negative:
@@ -113,6 +115,7 @@ func (o *Options) withDefaults() Options {
 	if out.MessageBytes <= 0 {
 		out.MessageBytes = 64 << 10
 	}
+	out.FrameBytes = max(out.FrameBytes, out.MessageBytes)
 	if out.ConnectTimeout <= 0 {
 		out.ConnectTimeout = 10 * time.Second
 	}
@@ -177,7 +180,7 @@ func New(h *hub.Hub, o *Options) *Gateway {
 		Drain:    func(s *session.Session) { s.Value().(*client).drain(s) },
 		Close:    func(s *session.Session, info *session.CloseInfo) { s.Value().(*client).closed(info) },
 	}, &session.Options{
-		MaxMessage:   g.options.MessageBytes + frameSlack,
+		MaxMessage:   g.options.FrameBytes + frameSlack,
 		SendBuffer:   max(g.options.SendBuffer, 0),
 		ReadBuffer:   readBuffer,
 		WriteTimeout: g.options.WriteTimeout,
@@ -185,7 +188,7 @@ func New(h *hub.Hub, o *Options) *Gateway {
 		Logger:       g.options.Logger,
 	})
 	g.websockets = wire.NewEndpoint(&wire.Options{
-		MaxMessage:   g.options.MessageBytes,
+		MaxMessage:   g.options.FrameBytes,
 		CheckOrigin:  func(r *wire.Request) bool { return g.pages.AllowOrigin(r.Origin, r.Host) },
 		Subprotocols: []string{jsonSubprotocol},
 	})

@@ -51,3 +51,28 @@ func TestTooManyCommands(t *testing.T) {
 		})
 	}
 }
+
+// A message of many commands may be longer than one command may be.
+func TestLongFrame(t *testing.T) {
+	const command, all = 256, 20 << 10
+	p := newPlace(t, &gateway.Options{MessageBytes: command, FrameBytes: all})
+	c := p.client()
+	ping := func(id, size int) string {
+		text := fmt.Sprintf(`{"id":%d,"ping":{},"x":"`, id)
+		return text + strings.Repeat("x", size-len(text)-2) + `"}`
+	}
+	var lines []string
+	for id := 2; id < 70; id++ {
+		lines = append(lines, ping(id, command))
+	}
+	lines = append(lines, ping(70, command+1), ping(71, command))
+	c.send(strings.Join(lines, "\n"))
+	for id := 2; id < 70; id++ {
+		c.want(fmt.Sprintf(`{"id":%d,"ping":{}}`, id))
+	}
+	c.want(`{"id":70,"error":{"code":106,"message":"the command has 257 bytes, at most 256 are allowed"}}`, `{"id":71,"ping":{}}`)
+	c.send(strings.Repeat(" ", all-len(lines[0])) + lines[0])
+	c.want(`{"id":2,"ping":{}}`)
+	c.send(strings.Repeat(" ", all+1-len(lines[0])) + lines[0])
+	c.wantClose(1009, "")
+}

@@ -68,7 +68,8 @@ func TestStatsConflated(t *testing.T) {
 			}
 			settle(t, h, tt.channel)
 			stuck(t, c)
-			if got := h.Stats(); got.Blocked != 1 || got.Stalls == 0 || got.Delivered != 0 || got.Conflated != 0 {
+			testwait.True(t, "it is blocked", func() bool { return h.Stats().Blocked == 1 })
+			if got := h.Stats(); got.Stalls == 0 || got.Delivered != 0 || got.Conflated != 0 {
 				t.Errorf("while it is blocked: %+v", got)
 			}
 			c.open(open)

@@ -1,0 +1,35 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-push/sluice/push/config"
+)
+
+// Limits that keep each other from being used are told, and what may be subscribed to fits one message.
+func TestWarnings(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limits config.Limits
+		want   string // what the only warning is about; empty: there is none
+		frame  int
+	}{
+		"default":           {config.Default().Limits, "", 128 << 10},
+		"many channels":     {config.Limits{SubscriptionsPerSession: 20_000, CommandsPerSession: 1000, CommandsPerAddress: 1000}, "commands_per_session", 16 << 20},
+		"no bound":          {config.Limits{CommandsPerSession: 1000, CommandsPerAddress: 1000}, "commands_per_session", 16 << 20},
+		"no rates":          {config.Limits{}, "", 16 << 20},
+		"address":           {config.Limits{SubscriptionsPerSession: 1, CommandsPerSession: 10, CommandsPerAddress: 5}, "commands_per_address", 1 << 10},
+		"more than all":     {config.Limits{SubscriptionsPerSession: 1, Sessions: 5, SessionsPerAddress: 6}, "sessions_per_address", 1 << 10},
+		"a slow connection": {config.Limits{SubscriptionsPerSession: 1, MessageBytes: 1 << 20, Bandwidth: 1 << 10}, "bandwidth", 1 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := (&config.Config{Limits: tt.limits}).Warnings()
+			if tt.want == "" && len(got) != 0 || tt.want != "" && (len(got) != 1 || !strings.Contains(got[0], "limits."+tt.want+":")) {
+				t.Errorf("%q, want one about %q", got, tt.want)
+			}
+			if n := tt.limits.FrameBytes(); n != tt.frame {
+				t.Errorf("a message of many commands may have %d bytes, want %d", n, tt.frame)
+			}
+		})
+	}
+}
