@@ -154,6 +154,19 @@ func (c *client) Disconnect(d push.Disconnect) {
 	if s := c.session.Load(); s != nil && !c.ended.Swap(true) {
 		c.gateway.counts.disconnected[WebSocket].Add(uint32(d.Code))
 		s.EndWait(c.codec.AppendClose(nil, d.Code, d.Reason), d)
+		if h := c.hub.Load(); h != nil {
+			c.gateway.endSoon(h)
+		}
+	}
+}
+
+// endSoon ends a client in the hub that may take its time to answer its close frame, so that it is not present any more. It does not wait: the
+// caller may have the session's lock. When the gateway shuts down all have to answer, and end then.
+func (g *Gateway) endSoon(h *hub.Session) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closing {
+		g.leaving.Go(h.Close)
 	}
 }
 

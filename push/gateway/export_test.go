@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
@@ -18,6 +19,9 @@ const (
 	LostVector   = lostVector
 	HistoryBytes = historyBytes
 )
+
+// SetLinger sets how long clients may take to answer a close frame.
+func (o *Options) SetLinger(d time.Duration) { o.linger = d }
 
 // Vector is the position in all channels that is a stream's event id.
 type Vector struct{ v vector }

@@ -87,6 +87,8 @@ type Options struct {
 	// CommandTimeout bounds one command; default 10 s, never off.
 	CommandTimeout time.Duration
 
+	linger time.Duration // that of the sessions; set by tests
+
 	// Version is told to clients.
 	Version string
 	// Logger gets what goes wrong on our side; nil discards.
@@ -150,6 +152,7 @@ type Gateway struct {
 	arriving sync.WaitGroup // clients that are admitted but not yet among the sessions or the streams
 	requests sync.WaitGroup // SSE requests
 	running  sync.WaitGroup // the heartbeat
+	leaving  sync.WaitGroup // what endSoon began, which begins nothing when closing is set
 	buffers  sync.Pool      // *[]byte, in which replies are encoded
 	counts   *counters
 	pages    *origin.Rules // which may connect
@@ -185,6 +188,7 @@ func New(h *hub.Hub, o *Options) *Gateway {
 		ReadBuffer:   readBuffer,
 		WriteTimeout: g.options.WriteTimeout,
 		NotSentLowat: 16 << 10,
+		Linger:       g.options.linger,
 		Logger:       g.options.Logger,
 	})
 	g.websockets = wire.NewEndpoint(&wire.Options{
@@ -252,6 +256,7 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	defer stop()
 	err := g.server.Shutdown(ctx)
 	g.requests.Wait()
+	g.leaving.Wait()
 	if err != nil || g.ctx.Err() != nil {
 		err = ctx.Err() // nil when another call cut them
 	}
