@@ -32,6 +32,7 @@ type seat struct {
 	owed    bool         // Tick is to be called in the next turn
 	deaf    bool         // nothing will be read any more
 	zero    bool         // it has sent without copying
+	balked  bool         // the kernel said that there is room, and took nothing: see balkLocked
 	more    bool         // owned by who has the turn: there may be more to read than was read
 	free    bool         // a turn that is away may take its time: it is a goroutine's anyway, or somebody, perhaps who has it, waits for the peer
 	dry     bool         // owned by who has the turn: a read has found nothing; set to false before by who wants to know
@@ -117,6 +118,9 @@ func (b *bare) armLocked() {
 	if s.pen == penDraining && s.o.WriteTimeout > 0 {
 		due = sooner(due, s.seat.stalled+int64(s.o.WriteTimeout))
 	}
+	if s.seat.balked {
+		due = sooner(due, s.srv.clock()+int64(balkTime))
+	}
 	due = sooner(due, s.reportsDueLocked())
 	if due > 0 {
 		s.seat.loop.arm(s, due)
@@ -183,7 +187,7 @@ func (b *bare) local() net.Addr { return b.seat.ends.Local }
 // maskLocked returns what the session is to be watched for.
 func (s *Session) maskLocked() uint32 {
 	var mask uint32
-	if s.pen == penDraining {
+	if s.pen == penDraining && !s.seat.balked {
 		mask = epoll.Out
 	}
 	switch {
@@ -249,7 +253,9 @@ func (s *Session) serve(what uint32) (t turn, isInline bool) {
 		s.seat.owed = true
 	}
 	if s.pen == penDraining && (what&(epoll.Out|epoll.Err|epoll.Hup) != 0 || s.phase.Load() == phaseClosed) {
-		s.flushLocked()
+		if stuck := s.flushLocked(); stuck && what&epoll.Out != 0 {
+			s.balkLocked()
+		}
 	}
 	if s.seat.away && s.phase.Load() == phaseClosed && s.retractLocked() {
 		s.seat.away = false
@@ -448,6 +454,7 @@ func (s *Session) turnedLocked() {
 
 // beLateLocked is called when a time has come. It reports whether Tick is to be called.
 func (s *Session) beLateLocked() (tick bool) {
+	s.seat.balked = false
 	limit := int64(s.o.WriteTimeout)
 	if s.pen == penDraining && limit > 0 && s.srv.clock()-s.seat.stalled >= limit {
 		s.failLocked(ByTimeout, s.stalled())
@@ -460,41 +467,4 @@ func (s *Session) beLateLocked() (tick bool) {
 	tick = s.lateLocked()
 	s.armLocked()
 	return tick
-}
-
-// flushRounds is how many writes a session gets when there is room.
-const flushRounds = 4
-
-// flushLocked is called when a connection has room, or is over, and the pen is the engine's.
-func (s *Session) flushLocked() {
-	b := s.srv.pools.Batch()
-	defer s.srv.pools.PutBatch(b)
-	for range flushRounds {
-		if l := s.frontLocked(); l != nil && s.phase.Load() != phaseClosed {
-			left := l.Left()
-			room := s.offerLargeLocked(l)
-			s.pen = penDraining
-			if l.Left() < left {
-				s.seat.stalled = s.seat.loop.now.Load()
-			}
-			if !room && !l.Over() {
-				return
-			}
-			continue
-		}
-		b.Clear()
-		if s.phase.Load() == phaseClosed || s.lendLocked(b) == 0 && !s.c.holding() {
-			s.putDownLocked()
-			return
-		}
-		n, room, ok := s.offerLocked(b)
-		s.pen = penDraining
-		s.writtenLocked(n)
-		if b.Sent > 0 {
-			s.seat.stalled = s.seat.loop.now.Load()
-		}
-		if !ok || !room {
-			return
-		}
-	}
 }
