@@ -185,7 +185,7 @@ vet: ## Run go vet in every module
 # Systems and processors besides this one for which everything has to compile, and those of which only the library knows anything that others do
 # not.
 OTHERS := linux/386 darwin/arm64 windows/amd64
-OTHERS_OF_LIBRARY := linux/arm64
+OTHERS_OF_LIBRARY := linux/arm64 freebsd/amd64 netbsd/amd64 openbsd/amd64
 LIBRARY := ./timingwheel ./workerpool ./codec ./transport ./session ./reconnect ./websocket/... \
 	$(patsubst %,./internal/%,buffer datagram deflate epoll prefetch pulse slowness socket tlsconn wsdial)
 
