@@ -20,5 +20,7 @@
 // The status is 200 whenever the request was understood, also for an error; 400 for a body that is not what the method takes, 401
 // without a known key, 403 with a key that lacks the scope, 404 for an unknown method, 405 for anything but POST, 413 for a body that
 // is too large, 415 for a compression other than gzip. Text has to be UTF-8, without halves of surrogate pairs, and values nested 128 levels
-// deep at most; names of members are exact. A caller proves who it is with the header X-API-Key, or Authorization: apikey KEY.
+// deep at most; names of members are exact. A history since offset 0 of no epoch begins with the oldest that there is; one from a position that is
+// not kept any more, in either direction, is error 112. An idempotency key is one of its channel, in a table too: whatever row is published with it
+// again within five minutes is answered the position of the first. A caller proves who it is with the header X-API-Key, or Authorization: apikey KEY.
 package api

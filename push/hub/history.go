@@ -54,10 +54,18 @@ func (n *namespace) look(ctx context.Context, name string, f func(t *topic) erro
 	return f(t)
 }
 
+// oldestLocked is the position before which nothing is shown.
+func (t *topic) oldestLocked() uint64 {
+	return max(t.log.Beyond(t.part.namespace.History), t.log.Floor())
+}
+
 func (t *topic) historyLocked(n *namespace, r HistoryRequest) (History, error) {
 	out := History{Position: t.positionLocked(nil)}
 	t.log.Expire(nowMillis())
-	oldest := max(t.log.Beyond(n.History), t.log.Floor())
+	oldest := t.oldestLocked()
+	if r.Since != nil && *r.Since == (push.Position{}) && !r.Reverse {
+		r.Since = nil // all there is
+	}
 	switch {
 	case r.Since == nil && r.Reverse:
 		out.Entries = t.log.Before(push.MaxOffset+1, r.Limit)
@@ -65,7 +73,8 @@ func (t *topic) historyLocked(n *namespace, r HistoryRequest) (History, error) {
 		out.Entries = t.log.Since(oldest, r.Limit)
 	case r.Since == nil:
 		out.Entries = t.log.Since(0, r.Limit) // rows may be older than the removals that are remembered
-	case r.Since.Epoch != "" && r.Since.Epoch != out.Position.Epoch, r.Since.Offset < oldest && !r.Reverse:
+	case r.Since.Epoch != "" && r.Since.Epoch != out.Position.Epoch, r.Since.Offset < oldest && !r.Reverse,
+		r.Reverse && n.Mode == push.Stream && oldest > 0 && r.Since.Offset <= oldest:
 		return History{}, push.ErrUnrecoverablePosition
 	case r.Reverse:
 		out.Entries = t.log.Before(r.Since.Offset, r.Limit)

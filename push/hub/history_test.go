@@ -57,7 +57,7 @@ func TestHistory(t *testing.T) {
 		{"since the oldest that is whole", "stream:x", hub.HistoryRequest{Limit: -1, Since: since(5)}, numbers(6, 10)},
 		{"before", "stream:x", hub.HistoryRequest{Limit: 2, Since: since(12), Reverse: true}, []string{"11", "10"}},
 		{"before, to the oldest", "stream:x", hub.HistoryRequest{Limit: -1, Since: since(8), Reverse: true}, []string{"7", "6"}},
-		{"before the oldest", "stream:x", hub.HistoryRequest{Limit: -1, Since: since(2), Reverse: true}, nil},
+		{"since the beginning", "stream:x", hub.HistoryRequest{Limit: 2, Since: &push.Position{}}, []string{"6", "7"}},
 		{"rows", "table:x", hub.HistoryRequest{Limit: -1}, []string{"4", "5", "6"}},
 		{"rows reversed", "table:x", hub.HistoryRequest{Limit: 2, Reverse: true}, []string{"6", "5"}},
 		{"rows since", "table:x", hub.HistoryRequest{Limit: -1, Since: since(104)}, []string{"5", "6"}},
@@ -78,8 +78,9 @@ func TestHistory(t *testing.T) {
 		})
 	}
 	for name, request := range map[string]hub.HistoryRequest{
-		"too old":      {Limit: -1, Since: since(4)},
-		"another life": {Limit: -1, Since: &foreign},
+		"too old":                     {Limit: -1, Since: since(4)},
+		"another life":                {Limit: -1, Since: &foreign},
+		"reversed, before the oldest": {Limit: -1, Since: since(2), Reverse: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := h.History(testContext(t), "stream:x", request); !errors.Is(err, push.ErrUnrecoverablePosition) {
@@ -89,6 +90,24 @@ func TestHistory(t *testing.T) {
 	}
 	if _, err := h.History(testContext(t), "nothing:x", hub.HistoryRequest{}); !errors.Is(err, push.ErrUnknownChannel) {
 		t.Errorf("unknown channel: %v", err)
+	}
+}
+
+// The zero position is how SDKs ask for what there is: the history comes with the subscription, and nothing is missing.
+func TestSubscribeSinceTheBeginning(t *testing.T) {
+	h := newHub(t, newBroker(t), spaces(push.History{Size: 3}), nil)
+	for _, n := range []int{0, 2, 5} { // none, all and some are there
+		name := fmt.Sprintf("stream:%d", n)
+		for i := range n {
+			publishN(t, h, name, i+1, 1)
+		}
+		settle(t, h, name)
+		c := newCarrier(t, open, false)
+		got := subscribe(t, c.connect(h, client(name)), hub.SubscribeRequest{Channel: name, Since: &push.Position{}})
+		want := numbers(max(n-2, 1), min(n, 3))
+		if data := contents(got.Deliveries, nil); !got.Recovered || !slices.Equal(data, want) {
+			t.Errorf("%s: recovered %t, with %v, want %v", name, got.Recovered, data, want)
+		}
 	}
 }
 

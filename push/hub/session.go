@@ -118,7 +118,7 @@ func (s *Session) Info() push.ClientInfo { return s.info }
 // SubscribeRequest is what a client asks for.
 type SubscribeRequest struct {
 	Channel string
-	// Since is the position to resume from; nil for a fresh start.
+	// Since is the position to resume from; nil for a fresh start. The zero Position is before all that a stream has.
 	Since *push.Position
 	// View is what it wants to see of the channel; nil for all.
 	View *channel.View
@@ -266,6 +266,9 @@ func (t *topic) confirm(ctx context.Context, since *push.Position, v *channel.Vi
 	t.positionLocked(v)
 	_, outcome := t.log.Subscribe(since, v)
 	epoch := t.log.Epoch()
+	if *since == (push.Position{}) && t.log.Mode() == push.Stream && v == nil {
+		since, outcome = &push.Position{Epoch: epoch, Offset: t.oldestLocked()}, channel.Fresh
+	}
 	t.mu.Unlock()
 	if outcome != channel.Ahead {
 		return since, nil
