@@ -155,6 +155,10 @@ func (s Slow) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // on the next one it gets, and says how many there were, as a decimal number, or -1 when nobody knows.
 const TagLost = "sluice.lost"
 
+// TagMore is the tag of the last publication in an answer to a client that asked for more of a channel's history than an answer may carry: there may
+// be more behind it.
+const TagMore = "sluice.more"
+
 // History bounds what a channel keeps; zero means no bound of that kind. In stream mode all three bounds hold at once and the
 // oldest publications go first. In value and table mode rows stay until they are removed: there Size and Age bound only the removals
 // that are remembered, so that clients that were away can still learn of them, and Bytes does not apply.

@@ -271,10 +271,11 @@ func (c *client) publish(ctx context.Context, id uint32, r *protocol.PublishRequ
 
 const (
 	// historyBytes bounds the publications in one answer to a history command: it has to be kept while the client is slow to read
-	// it. Those that do not fit are left out; a client sees by the position that there are more, and asks for what is behind the last.
-	historyBytes = 256 << 10
+	// it. Those that do not fit are left out, which a tag of the last says, and the client asks for what is behind it.
+	historyBytes = 64 << 10
 	// publicationBytes is what each counts for besides its size.
 	publicationBytes = 64
+	historyMost      = historyBytes / publicationBytes
 )
 
 func (c *client) history(ctx context.Context, id uint32, r *protocol.HistoryRequest) error {
@@ -282,8 +283,9 @@ func (c *client) history(ctx context.Context, id uint32, r *protocol.HistoryRequ
 		return err
 	}
 	ask := hub.HistoryRequest{Limit: int(r.Limit), Reverse: r.Reverse}
-	if ask.Limit < 0 || ask.Limit > historyBytes/publicationBytes {
-		ask.Limit = historyBytes / publicationBytes
+	isCut := ask.Limit < 0 || ask.Limit > historyMost
+	if isCut {
+		ask.Limit = historyMost
 	}
 	if r.HasSince {
 		ask.Since = &r.Since
@@ -294,11 +296,17 @@ func (c *client) history(ctx context.Context, id uint32, r *protocol.HistoryRequ
 	}
 	out := protocol.HistoryResult{Position: found.Position, Publications: make([]push.Publication, 0, len(found.Entries))}
 	room := historyBytes
+	isCut = isCut && len(found.Entries) == historyMost
 	for _, e := range found.Entries {
 		if room -= publicationBytes + e.Size(); room < 0 && len(out.Publications) > 0 {
+			isCut = true
 			break
 		}
 		out.Publications = append(out.Publications, e.Publication)
+	}
+	if isCut {
+		last := &out.Publications[len(out.Publications)-1]
+		last.Tags = withTag(last.Tags, push.TagMore, "1")
 	}
 	return c.reply(&protocol.Reply{ID: id, Kind: protocol.KindHistory, History: out})
 }

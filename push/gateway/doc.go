@@ -10,8 +10,8 @@
 // goroutine of its own. Its handler decodes commands and answers them in order; replies of one read leave in one write. The hub's frames
 // come from wherever the hub serves them and go straight to the socket; what the socket does not take stays in the hub's log. When a
 // client does not read its replies its commands are not read either, and after the write time-out it is disconnected. An answer to a
-// history command ends at 256 KiB, whatever limit was asked for: a client sees by the position that there is more behind its last
-// publication.
+// history command ends at 64 KiB, or 1,024 publications, whatever limit was asked for: its last publication then has the tag sluice.more, and the
+// client asks for what is behind that.
 //
 // # Map subscriptions
 //

@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/sluice-push/sluice/internal/testwait"
+	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/gateway"
 )
 
@@ -139,8 +140,11 @@ func TestHistoryIsBounded(t *testing.T) {
 		}
 		var answer struct {
 			History struct {
-				Publications []struct{ Offset int }
-				Offset       int
+				Publications []struct {
+					Offset int
+					Tags   map[string]string
+				}
+				Offset int
 			}
 		}
 		must(t, json.Unmarshal([]byte(got), &answer))
@@ -150,6 +154,10 @@ func TestHistoryIsBounded(t *testing.T) {
 		for _, pub := range answer.History.Publications {
 			if seen++; pub.Offset != seen {
 				t.Fatalf("publication %d is %d", seen, pub.Offset)
+			}
+			isLast := pub.Offset == answer.History.Publications[len(answer.History.Publications)-1].Offset
+			if more := pub.Tags[push.TagMore] == "1"; more != (isLast && seen < n) {
+				t.Fatalf("publication %d of %d says that there is more: %t", seen, n, more)
 			}
 		}
 	}
