@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -68,10 +69,6 @@ func (c *Client) Dial(ctx context.Context, address string) (*Conn, error) {
 		}
 		return nil, fmt.Errorf("websocket: dial: the URL cannot be read: %w", err)
 	}
-	h, err := c.request(u)
-	if err != nil {
-		return nil, fmt.Errorf("websocket: dial: %w", err)
-	}
 	limit := c.o.Session.HandshakeTimeout
 	if limit == 0 {
 		limit = defaultHandshake
@@ -81,6 +78,10 @@ func (c *Client) Dial(ctx context.Context, address string) (*Conn, error) {
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
+	h, err := c.request(ctx, u)
+	if err != nil {
+		return nil, fmt.Errorf("websocket: dial: %w", err)
+	}
 	conn, err := c.dialer.Connect(ctx, u)
 	if err != nil {
 		return nil, err
@@ -89,13 +90,23 @@ func (c *Client) Dial(ctx context.Context, address string) (*Conn, error) {
 }
 
 // request prepares the handshake.
-func (c *Client) request(u *url.URL) (*wire.ClientHandshake, error) {
+func (c *Client) request(ctx context.Context, u *url.URL) (*wire.ClientHandshake, error) {
 	header := c.o.Header.Clone()
+	if c.o.RequestHeader != nil {
+		more, err := c.o.RequestHeader(ctx, u)
+		if err != nil {
+			return nil, err
+		}
+		if header == nil {
+			header = make(http.Header, len(more))
+		}
+		maps.Copy(header, more)
+	}
 	if c.o.Jar != nil {
 		header = withCookies(header, c.o.Jar.Cookies(httpURL(u)))
 	}
 	return wire.NewClientHandshake(u, &wire.ClientOptions{
-		Subprotocols: c.o.Subprotocols, Header: header, Extensions: c.e.Offer(),
+		Subprotocols: c.o.Subprotocols, Header: header, Extensions: c.e.Offer(), Origin: c.o.Origin, Host: c.o.Host,
 		MaxHeaderBytes: c.o.MaxHeaderBytes, MaxHeaderLines: c.o.MaxHeaderLines,
 	})
 }

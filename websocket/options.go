@@ -54,6 +54,14 @@ type Options struct {
 
 	// Of clients only.
 
+	// Origin is the page on whose behalf a connection is made, as "https://example.org": servers that look at it take a client for a page of
+	// that. Empty: none is sent.
+	Origin string
+	// Host is what the field Host says instead of the URL's host. Empty: that.
+	Host string
+	// RequestHeader, when not nil, returns more of the header of each request, before which it is called: a token that expires, for example. It
+	// wins over Header. An error, or the end of ctx, is the end of that Dial. It may be called by several goroutines at once.
+	RequestHeader func(ctx context.Context, u *url.URL) (http.Header, error)
 	// Proxy returns the proxy for a URL, whose scheme is http or https, or nil for none; http.ProxyFromEnvironment does it with a
 	// request, [ProxyFromEnvironment] with a URL. Proxies are of HTTP ("http", "https": CONNECT) or SOCKS5 ("socks5", "socks5h"). Nil: none.
 	Proxy func(*url.URL) (*url.URL, error)

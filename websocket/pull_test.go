@@ -6,11 +6,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -175,6 +177,45 @@ func TestAsking(t *testing.T) {
 }
 
 // Connections over TLS, with cookies, and through a proxy.
+// A client says on whose behalf it connects, to which host, and with each request what it knows then (gobwas/ws#188, gorilla/websocket#63).
+func TestDialHeaders(t *testing.T) {
+	var asked []string
+	_, address := serve(t, echo, &websocket.Options{
+		Origins: []string{"https://page.example"},
+		Accept: func(r *websocket.Request, _ *websocket.Response) error {
+			asked = append(asked, strings.Clone(r.Host+" "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Always")))
+			return nil
+		},
+	})
+	tokens, fail := 0, errors.New("no token")
+	client := websocket.NewClient(nil, &websocket.Options{
+		Origin: "https://page.example", Host: "by.name:1", Header: http.Header{"X-Always": {"a"}, "Authorization": {"old"}},
+		RequestHeader: func(ctx context.Context, u *url.URL) (http.Header, error) {
+			if tokens++; ctx.Err() != nil || u.String() != address {
+				t.Errorf("asked for %v, %v", u, ctx.Err())
+			}
+			if tokens == 3 {
+				return nil, fail
+			}
+			return http.Header{"Authorization": {fmt.Sprint("token ", tokens)}}, nil
+		},
+	})
+	defer client.Close()
+	for range 2 {
+		c, err := client.Dial(within(t), address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Close(websocket.CloseNormal, "")
+	}
+	if _, err := client.Dial(within(t), address); !errors.Is(err, fail) {
+		t.Errorf("without a token: %v", err)
+	}
+	if want := []string{"by.name:1 token 1 a", "by.name:1 token 2 a"}; !slices.Equal(asked, want) {
+		t.Errorf("the server was asked %q, want %q", asked, want)
+	}
+}
+
 func TestDial(t *testing.T) {
 	srv := websocket.NewServer(echo, &websocket.Options{Accept: func(r *websocket.Request, res *websocket.Response) error {
 		if strings.Contains(r.Header.Get("Cookie"), "known=yes") {

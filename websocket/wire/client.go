@@ -24,6 +24,9 @@ type ClientOptions struct {
 	// browsers have it: none.
 	Origin string
 
+	// Host is what the field Host says, "host[:port]", instead of what the URL says: for a server that is reached by another name or address.
+	Host string
+
 	// Header is added to the request: cookies, for example. Names and values must be fit for HTTP, and the fields that the handshake
 	// sets (Host, Upgrade, Connection, Origin, all that begin with Sec-WebSocket-, Authorization if the URL has a user) or that
 	// announce a body may not be among them.
@@ -84,7 +87,7 @@ func NewClientHandshake(u *url.URL, o *ClientOptions) (*ClientHandshake, error) 
 			checkFirst: checkStatusLine,
 		},
 	}
-	err := h.appendStart(u)
+	err := h.appendStart(u, o)
 	if err == nil {
 		err = h.appendOffer(o)
 	}
@@ -105,10 +108,15 @@ func (h *ClientHandshake) AppendRequest(dst []byte) []byte { return append(dst, 
 func (h *ClientHandshake) Response() *ClientResponse { return h.response }
 
 // appendStart appends the request line and what every handshake says.
-func (h *ClientHandshake) appendStart(u *url.URL) error {
+func (h *ClientHandshake) appendStart(u *url.URL, o *ClientOptions) error {
 	host, err := hostField(u)
 	if err != nil {
 		return err
+	}
+	if o.Host != "" {
+		if host = o.Host; !isHost(host) {
+			return fmt.Errorf("host %q: only ASCII without spaces can be sent; international names are written in Punycode", host)
+		}
 	}
 	target := u.RequestURI()
 	if target[0] != '/' {

@@ -128,6 +128,7 @@ func TestClientRequest(t *testing.T) {
 			"user", "ws://Aladdin:open%20sesame@h/", nil,
 			lines("GET / HTTP/1.1", "Host: h", "Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
 		}, // RFC 7617 §2
+		{"another host", "ws://h/", &wire.ClientOptions{Host: "other:81"}, lines("GET / HTTP/1.1", "Host: other:81")},
 		{"empty user", "ws://@h/", nil, lines("GET / HTTP/1.1", "Host: h")},
 		{"everything", "ws://h/", &wire.ClientOptions{
 			Subprotocols: []string{"b", "a"}, Extensions: "x; y=1", Origin: "https://h",
