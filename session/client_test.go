@@ -68,7 +68,7 @@ func TestClientReceives(t *testing.T) {
 			}
 		}
 		next := 0
-		for msg, err := range s.Messages(bounded(t)) {
+		for msg := range s.Messages(bounded(t), &err) {
 			if err != nil || string(msg) != strconv.Itoa(next) {
 				t.Fatalf("received %q, %v; want %d", msg, err, next)
 			}
@@ -135,10 +135,11 @@ func TestDialOne(t *testing.T) {
 			if !session.ClientClosed(s) {
 				t.Error("the client is open")
 			}
-			for _, err := range s.Messages(bounded(t)) {
-				if !errors.Is(err, session.ErrClosed) {
-					t.Errorf("error %v", err)
-				}
+			for msg := range s.Messages(bounded(t), &err) {
+				t.Errorf("received %q", msg)
+			}
+			if !errors.Is(err, session.ErrClosed) {
+				t.Errorf("error %v", err)
 			}
 		}
 	})
@@ -261,8 +262,8 @@ func TestClientsAndServers(t *testing.T) {
 					return
 				}
 				_ = s.Send([]byte("hello"))
-				for msg, err := range s.Messages(context.Background()) {
-					if err == nil && string(msg) != "hello" || i%2 == 0 {
+				for msg := range s.Messages(context.Background(), &err) {
+					if string(msg) != "hello" || i%2 == 0 {
 						break
 					}
 					_ = s.Send(msg)

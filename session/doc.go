@@ -7,7 +7,7 @@
 // and as many make a client, whose messages are asked for:
 //
 //	s, err := session.Dial(ctx, "tcp", address, codec.Length{}, nil)
-//	for msg, err := range s.Messages(ctx) { … }
+//	for msg := range s.Messages(ctx, &err) { … }
 //
 // It runs over any net.Conn: TCP, TLS, Unix sockets, net.Pipe. Connections that were accepted elsewhere, or upgraded by another
 // protocol, are given to [Server.ServeConn]. A [Client] is for many connections. Behind a proxy that sends PROXY headers, Serve is given a

@@ -95,11 +95,11 @@ func ExampleDial() {
 		panic(err)
 	}
 	defer s.Close()
-	for msg, err := range s.Messages(ctx) {
-		if err != nil {
-			panic(err)
-		}
+	for msg := range s.Messages(ctx, &err) {
 		fmt.Println(string(msg))
+	}
+	if err != nil {
+		panic(err)
 	}
 	// Output:
 	// ready

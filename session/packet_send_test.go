@@ -221,10 +221,9 @@ func TestPacketPull(t *testing.T) {
 	overPackets(t, func(t *testing.T, kind packetKind) {
 		f := servePackets(t, kind, &session.Handler{Pull: true, Open: func(s *session.Session) error {
 			go func() {
-				for msg, err := range s.Messages(context.Background()) {
-					if err == nil {
-						_ = s.Send(msg)
-					}
+				var err error
+				for msg := range s.Messages(context.Background(), &err) {
+					_ = s.Send(msg)
 				}
 			}()
 			return nil

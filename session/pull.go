@@ -56,21 +56,27 @@ func (s *Session) Receive(ctx context.Context) ([]byte, error) {
 	return s.receiveOne(ctx, p)
 }
 
-// Messages iterates over the messages of a session whose handler says Pull. Each is valid until the next iteration. The iteration
-// ends without an error when the peer ended the session in order, and otherwise with one of the errors of [Session.Receive], and no
-// message, as its last step. Breaking out of it leaves the session open: what is not asked for is not read, beyond a buffer full, so
-// that the peer feels it, and may be received later.
-func (s *Session) Messages(ctx context.Context) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		p, err := s.takePull()
-		if err != nil {
-			yield(nil, err)
+// Messages iterates over the messages of a session whose handler says Pull. Each is valid until the next iteration. What err points to is nil while
+// the iteration lasts, and when it has ended because the peer ended the session in order, or the caller has broken out of it; otherwise it is one of
+// the errors of [Session.Receive]. Breaking out leaves the session open: what is not asked for is not read, beyond a buffer full, so that the
+// peer feels it, and may be received later.
+//
+//	for msg := range s.Messages(ctx, &err) { … }
+func (s *Session) Messages(ctx context.Context, err *error) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		*err = nil
+		p, failed := s.takePull()
+		if failed != nil {
+			*err = failed
 			return
 		}
 		defer p.busy.Store(false)
 		for {
-			msg, err := s.receiveOne(ctx, p)
-			if errors.Is(err, io.EOF) || !yield(msg, err) || err != nil {
+			msg, failed := s.receiveOne(ctx, p)
+			if failed != nil && !errors.Is(failed, io.EOF) {
+				*err = failed
+			}
+			if failed != nil || !yield(msg) {
 				return
 			}
 		}

@@ -69,8 +69,12 @@ func TestReceive(t *testing.T) {
 				t.Errorf("received %q, %v", msg, err)
 			}
 		}
-		for msg, err := range f.s.Messages(bounded(t)) {
-			t.Errorf("%q, %v", msg, err)
+		err := errors.New("what was there before")
+		for msg := range f.s.Messages(bounded(t), &err) {
+			t.Errorf("received %q", msg)
+		}
+		if err != nil {
+			t.Errorf("error %v", err)
 		}
 		if info := receive(t, f.closed); info.By != session.ByPeer {
 			t.Errorf("ended by %v, %v", info.By, info.Err)
@@ -96,7 +100,8 @@ func TestMessagesBreak(t *testing.T) {
 		}()
 		next := 0
 		for next < n {
-			for msg, err := range f.s.Messages(bounded(t)) {
+			var err error
+			for msg := range f.s.Messages(bounded(t), &err) {
 				if want := strconv.Itoa(next) + " " + body; err != nil || string(msg) != want {
 					t.Fatalf("received %.20q, %v; want %.20q", msg, err, want)
 				}
@@ -112,7 +117,8 @@ func TestMessagesBreak(t *testing.T) {
 		if err := receive(t, wrote); err != nil {
 			t.Error(err)
 		}
-		for range f.s.Messages(bounded(t)) {
+		var err error
+		for range f.s.Messages(bounded(t), &err) {
 			t.Error("one more")
 		}
 	})
@@ -188,10 +194,8 @@ func TestReceiveErrors(t *testing.T) {
 						_ = receive(t, f.closed)
 					}
 					var last error
-					for msg, err := range f.s.Messages(bounded(t)) {
-						if last = err; err == nil {
-							t.Errorf("received %q", msg)
-						}
+					for msg := range f.s.Messages(bounded(t), &last) {
+						t.Errorf("received %q", msg)
 					}
 					if !errors.Is(last, tt.want) || !errors.Is(last, session.ErrClosed) {
 						t.Errorf("error %v, want %v", last, tt.want)
@@ -206,19 +210,21 @@ func TestOneReceiver(t *testing.T) {
 	f := pulling(t, transports[0], nil)
 	for range 2 {
 		write(t, f.client, "one\ntwo\n")
-		for msg, err := range f.s.Messages(bounded(t)) {
-			if err != nil || string(msg) != "one" {
-				t.Errorf("%q, %v", msg, err)
+		var first, second error
+		for msg := range f.s.Messages(bounded(t), &first) {
+			if string(msg) != "one" {
+				t.Errorf("received %q", msg)
 			}
 			if _, err := f.s.Receive(bounded(t)); !errors.Is(err, session.ErrReceiving) {
 				t.Errorf("error %v", err)
 			}
-			for _, err := range f.s.Messages(bounded(t)) {
-				if !errors.Is(err, session.ErrReceiving) {
-					t.Errorf("error %v", err)
-				}
+			for range f.s.Messages(bounded(t), &second) {
+				t.Error("two receive")
 			}
 			break
+		}
+		if first != nil || !errors.Is(second, session.ErrReceiving) {
+			t.Errorf("errors %v, %v", first, second)
 		}
 		receiveOne(t, f.s, "two")
 	}
@@ -226,10 +232,12 @@ func TestOneReceiver(t *testing.T) {
 	if _, err := f.s.Receive(bounded(t)); !errors.Is(err, session.ErrNoPull) {
 		t.Errorf("error %v", err)
 	}
-	for _, err := range f.s.Messages(bounded(t)) {
-		if !errors.Is(err, session.ErrNoPull) {
-			t.Errorf("error %v", err)
-		}
+	var err error
+	for range f.s.Messages(bounded(t), &err) {
+		t.Error("a message")
+	}
+	if !errors.Is(err, session.ErrNoPull) {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -170,8 +170,12 @@ func TestShutdown(t *testing.T) {
 		down := make(chan error, 1)
 		go func() { down <- srv.Shutdown(within(t)) }()
 		for _, c := range all {
-			for m, err := range c.Messages(within(t)) {
-				t.Errorf("%s, %v instead of the end", m.Data, err)
+			var err error
+			for m := range c.Messages(within(t), &err) {
+				t.Errorf("%s instead of the end", m.Data)
+			}
+			if err != nil {
+				t.Errorf("%v instead of the end", err)
 			}
 		}
 		for range all {

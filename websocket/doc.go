@@ -12,7 +12,7 @@
 // and as many make a client:
 //
 //	c, err := websocket.Dial(ctx, "wss://example.com/live", nil)
-//	for m, err := range c.Messages(ctx) { … }
+//	for m := range c.Messages(ctx, &err) { … }
 //
 // # Two ways to get messages
 //

@@ -92,13 +92,10 @@ func follow(ctx context.Context, url string) error {
 		return err
 	}
 	defer c.CloseNow()
-	for m, err := range c.Messages(ctx) {
-		if err != nil {
-			return err // the connection failed, or ctx is done
-		}
+	for m := range c.Messages(ctx, &err) {
 		fmt.Printf("%s\n", m.Data) // valid until the next one
 	}
-	return nil // the server said goodbye
+	return err // nil: the server said goodbye
 }
 
 // Messages of a client are asked for. The loop ends when the server says goodbye.
@@ -123,10 +120,8 @@ func shout(srv *websocket.Server, w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client has been answered
 	}
-	for m, err := range c.Messages(context.Background()) {
-		if err == nil {
-			_ = c.SendText(strings.ToUpper(string(m.Data)))
-		}
+	for m := range c.Messages(r.Context(), &err) {
+		_ = c.SendText(strings.ToUpper(string(m.Data)))
 	}
 }
 

@@ -21,10 +21,9 @@ func TestAsLargeAsAllowed(t *testing.T) {
 				if pull {
 					h.Open = func(c *websocket.Conn, _ *websocket.Request) error {
 						go func() {
-							for m, err := range c.Messages(context.Background()) {
-								if err == nil {
-									_ = c.Send(m.Op, m.Data)
-								}
+							var err error
+							for m := range c.Messages(context.Background(), &err) {
+								_ = c.Send(m.Op, m.Data)
 							}
 						}()
 						return nil

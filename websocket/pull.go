@@ -44,19 +44,25 @@ func (c *Conn) Receive(ctx context.Context) (Message, error) {
 }
 
 // Messages iterates over the messages of a connection whose handler says Pull, and of those of [Dial]. Each is valid until the next
-// iteration. The iteration ends without an error when the peer closed the connection with code 1000 or 1001, or without one, and
-// otherwise with the error of [Conn.Receive], and no message, as its last step. Breaking out of it leaves the connection open.
-func (c *Conn) Messages(ctx context.Context) iter.Seq2[Message, error] {
-	return func(yield func(Message, error) bool) {
-		p, err := c.take()
-		if err != nil {
-			yield(Message{}, err)
+// iteration. What err points to is nil while the iteration lasts, and when it has ended because the peer closed the connection with code 1000 or 1001, or without one, or the caller has
+// broken out of it, which leaves the connection open; otherwise it is one of the errors of [Conn.Receive].
+//
+//	for m := range c.Messages(ctx, &err) { … }
+func (c *Conn) Messages(ctx context.Context, err *error) iter.Seq[Message] {
+	return func(yield func(Message) bool) {
+		*err = nil
+		p, failed := c.take()
+		if failed != nil {
+			*err = failed
 			return
 		}
 		defer p.busy.Store(false)
 		for {
-			m, err := c.receive(ctx, p)
-			if inOrder(err) || !yield(m, err) || err != nil {
+			m, failed := c.receive(ctx, p)
+			if failed != nil && !inOrder(failed) {
+				*err = failed
+			}
+			if failed != nil || !yield(m) {
 				return
 			}
 		}

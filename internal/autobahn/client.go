@@ -52,8 +52,8 @@ func (c client) echo(ctx context.Context, id string, number url.Values) {
 	if err != nil {
 		return
 	}
-	for m, err := range conn.Messages(ctx) {
-		if err != nil || conn.Send(m.Op, m.Data) != nil {
+	for m := range conn.Messages(ctx, &err) {
+		if conn.Send(m.Op, m.Data) != nil {
 			break
 		}
 	}

@@ -43,13 +43,10 @@ func prices(ctx context.Context, address string) error {
 	if err := s.Send([]byte("subscribe")); err != nil {
 		return err
 	}
-	for msg, err := range s.Messages(ctx) {
-		if err != nil {
-			return err // the connection failed, or ctx is done
-		}
+	for msg := range s.Messages(ctx, &err) {
 		fmt.Printf("%s\n", msg) // valid until the next one
 	}
-	return nil // the server ended in order
+	return err // nil: the server ended in order
 }
 
 func Example_pull() {

@@ -142,15 +142,12 @@ func answer(ctx context.Context, url string) error {
 		return err
 	}
 	defer c.CloseNow()
-	for m, err := range c.Messages(ctx) {
-		if err != nil {
-			return err
-		}
+	for m := range c.Messages(ctx, &err) {
 		if err := c.SendContext(ctx, m.Op, m.Data); err != nil {
 			return err
 		}
 	}
-	return nil
+	return err
 }
 
 func Example_answers() {
