@@ -43,7 +43,7 @@ type Session struct {
 	manner    manner // what an ending session does when all is written
 	half      bool   // it has done so
 	discard   bool   // what arrives is thrown away undecoded; owned by who has the turn
-	paused    bool   // messages were left for later; owned by who has the turn
+	paused    bool   // messages were left for later; owned by the turn
 	reset     bool   // the peer has reset the connection
 	mu        sync.Mutex
 	fd        int32 // a loop's: −1 when it is closed

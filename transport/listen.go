@@ -69,7 +69,7 @@ func newSocketFile(ln net.Listener, path string) *socketFile {
 	}
 	unix.SetUnlinkOnClose(false)
 	is, err := os.Lstat(path)
-	if err != nil { // somebody has been quicker
+	if err != nil { // it was removed already
 		return nil
 	}
 	return &socketFile{path, is}

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-push/sluice/push/config"
 )
 
-// Who shows a token that nobody can check is not anonymous.
+// A client with a token that nothing can check is not anonymous.
 func TestTokensAreNotPassedOver(t *testing.T) {
 	for _, insecure := range []bool{false, true} {
 		a := newAccess(config.Default(), insecure)

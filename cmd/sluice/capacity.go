@@ -19,7 +19,7 @@ type capacity struct {
 }
 
 const (
-	// sparedDescriptors are left for the store, the API, health and who is about to connect.
+	// sparedDescriptors are left for the store, the API, health, and connections that are being made.
 	sparedDescriptors = 256
 	// sessionMemory is what a client is thought to take, with some subscriptions; clients may take half of the memory.
 	sessionMemory = 32 << 10

@@ -30,7 +30,7 @@ func (l *fullListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// When descriptors are used up the log says so, once, and who asks for health is still accepted, one at a time.
+// When descriptors are used up the log says so, once, and requests for health are still accepted, one at a time.
 func TestDescriptorsUsedUp(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-push/sluice/push/gateway"
 )
 
-// When very many clients do not read, those for whom most waits are cut, and those who read notice nothing.
+// When very many clients do not read, those with the largest queues are cut, and those that read notice nothing.
 func TestBacklog(t *testing.T) {
 	const deaf, bound = 16, 128 << 10
 	p := newPlace(t, &gateway.Options{Backlog: bound, SendBuffer: 4 << 10, WriteTimeout: -1})

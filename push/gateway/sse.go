@@ -317,8 +317,8 @@ func (s *stream) write(ctx context.Context, p []byte) bool {
 	return true
 }
 
-// appendEvent appends one event with the client's position as its id. A long id is left out until as much has been said without one: who comes
-// back then is told again what came since. When there can be no id the client is given one that says so, so that it learns of its loss when it
+// appendEvent appends one event with the client's position as its id. A long id is left out until as much has been said without one: a client
+// that comes back then is told again what came since. When there can be no id the client is given one that says so, so that it learns of its loss when it
 // comes back. The lock is held.
 func (s *stream) appendEvent(dst, data []byte) []byte {
 	s.unmarked += len(data)

@@ -219,7 +219,7 @@ func TestStreamOfManyChannels(t *testing.T) {
 	}
 }
 
-// TestStreamWithLostPosition: where a position cannot be told because it is too long, who comes back is told that it missed something.
+// TestStreamWithLostPosition: where a position cannot be told because it is too long, a client that comes back is told that it missed something.
 func TestStreamWithLostPosition(t *testing.T) {
 	p := newPlace(t, nil)
 	var subs []string

@@ -17,7 +17,7 @@ const (
 	packedMark  = '*'     // what a packed one begins with, and no plain one
 )
 
-// lostEpoch is an epoch that no channel has: who comes from there is told that it cannot go on.
+// lostEpoch is an epoch that no channel has: a client that comes from there is told that it cannot go on.
 const lostEpoch = "lost"
 
 // vector is a client's position in each of its channels, which is the id of its events. A short one is plain text,

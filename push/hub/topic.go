@@ -51,7 +51,7 @@ func newTopic(p *partition, name string) *topic {
 	return &topic{part: p, name: name, loading: newLoading(), number: p.hub.loaded.Add(1)}
 }
 
-// release lets go of a topic. Only one that holds something stays for those who may come back to it: a client may ask for ever new names.
+// release lets go of a topic. Only one that holds something stays, for subscribers that come back: a client may ask for ever new names.
 func (t *topic) release() {
 	t.used.Store(time.Now().UnixMilli())
 	if t.holds.Add(-1) == 0 && t.isEmpty() {
