@@ -100,9 +100,8 @@ func TestUnreadPeersTakeNoGoroutines(t *testing.T) {
 		}
 		return paused == peers
 	})
-	if more := runtime.NumGoroutine() - before - peers; more > most {
-		t.Errorf("%d more goroutines for %d peers that do not read", more, peers)
-	}
+	// On a busy machine some handlers lose their loop, and their goroutines stay for a moment.
+	await(t, func() bool { return runtime.NumGoroutine()-before-peers <= most })
 	for s := range srv.Sessions() {
 		if n := s.Queued(); n > 64<<10 {
 			t.Errorf("%d bytes wait for one", n)
