@@ -53,7 +53,7 @@ func persist(ctx context.Context, log *slog.Logger, attempt func(context.Context
 // embedded one has to be mended first.
 func openBroker(ctx context.Context, cfg *config.Config, log *slog.Logger) (nodeBroker, error) {
 	if cfg.Broker.Kind == config.BrokerMemory {
-		return memory.New(nil), nil
+		return memory.New(&memory.Options{MaxPublication: publicationBytes(cfg)}), nil
 	}
 	o := brokerOptions(cfg, log)
 	if o.Credentials != "" {
@@ -103,18 +103,20 @@ func openHub(
 	return b, h, nil
 }
 
+// publicationBytes is the largest publication that a broker has to store: keys, tags and who published come on top of the longest data.
+func publicationBytes(cfg *config.Config) int { return int(cfg.Limits.MessageBytes) + 64<<10 }
+
 func brokerOptions(cfg *config.Config, log *slog.Logger) *nats.Options {
 	b := &cfg.Broker
 	o := &nats.Options{
-		URL:         b.URL,
-		Credentials: b.Credentials,
-		Replicas:    b.Replicas,
-		Dir:         cfg.Data,
-		Listen:      b.Listen,
-		Sync:        time.Duration(b.Sync),
-		MaxStore:    int64(b.MaxStore),
-		// Keys and tags come on top of the longest message.
-		MaxPublication: int(cfg.Limits.MessageBytes) + 64<<10,
+		URL:            b.URL,
+		Credentials:    b.Credentials,
+		Replicas:       b.Replicas,
+		Dir:            cfg.Data,
+		Listen:         b.Listen,
+		Sync:           time.Duration(b.Sync),
+		MaxStore:       int64(b.MaxStore),
+		MaxPublication: publicationBytes(cfg),
 		Check:          presentable,
 		Logger:         log,
 	}

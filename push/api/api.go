@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ type Options struct {
 	// Allow reports whether the API may do something in a channel's namespace; nil allows everything. It is asked only about
 	// channels whose namespace exists.
 	Allow func(channel string, a Action) bool
-	// MaxBody bounds a request's body in bytes; default 1 MiB, never off.
+	// MaxBody bounds a request's body in bytes; never off. Default 1 MiB, and as much more as data of MaxData takes in base64.
 	MaxBody int64
 	// MaxData bounds the data of one publication in bytes; default no bound of its own.
 	MaxData int
@@ -58,7 +59,7 @@ func (o *Options) withDefaults() Options {
 		out = *o
 	}
 	if out.MaxBody <= 0 {
-		out.MaxBody = 1 << 20
+		out.MaxBody = 1<<20 + int64(base64.StdEncoding.EncodedLen(max(out.MaxData, 0)))
 	}
 	if out.Timeout <= 0 {
 		out.Timeout = 10 * time.Second

@@ -114,7 +114,8 @@ const (
 
 // Limits bound what clients may use.
 type Limits struct {
-	// MessageBytes is the longest command accepted from a client, or message from a caller of the API: 128 B to 64 MiB. See also FrameBytes.
+	// MessageBytes is the longest command accepted from a client, or data from a caller of the API: 128 B to 64 MiB, with the broker nats to
+	// 31 MiB. See also FrameBytes.
 	MessageBytes Bytes `yaml:"message_bytes"`
 	// SendBuffer is how much may wait to be written to one client: 4 KiB to 64 MiB.
 	SendBuffer Bytes `yaml:"send_buffer"`

@@ -6,14 +6,17 @@ import "fmt"
 const frameMost = 16 << 20
 
 // FrameBytes is how long a message of many commands of a client may be: long enough for the SDKs to subscribe again, in one message, to as many
-// channels as they may be subscribed to.
+// channels as they may be subscribed to. It is more than MessageBytes, so that a client whose command is a little too long is told so and not cut.
 func (l Limits) FrameBytes() int {
-	const each = 1 << 10 // a command to subscribe, with the longest names
+	const (
+		each = 1 << 10  // a command to subscribe, with the longest names
+		room = 64 << 10 // by which a command may be too long without a cut
+	)
 	all := l.SubscriptionsPerSession
 	if all == 0 || all > frameMost/each {
 		all = frameMost / each
 	}
-	return max(int(l.MessageBytes), all*each)
+	return max(int(l.MessageBytes)+room, all*each)
 }
 
 // Warnings says what is allowed and cannot be meant: limits that keep each other from being used.

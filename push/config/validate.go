@@ -36,6 +36,9 @@ func (c *Config) check(r *report) {
 	c.API.check(r)
 	checkOrigins(r, c.Origins)
 	c.Limits.check(r)
+	if c.Broker.Kind == BrokerNATS && c.Limits.MessageBytes > natsMessageBytes && c.Limits.MessageBytes <= mostMessageBytes {
+		r.invalid("limits.message_bytes", "%v is more than the broker nats stores in one publication (%v)", c.Limits.MessageBytes, Bytes(natsMessageBytes))
+	}
 	checkRange(r, "linger", c.Linger, 0, Duration(24*time.Hour))
 	c.Ping.check(r)
 	c.checkNamespaces(r)
@@ -159,9 +162,14 @@ func checkSet[T ~string](r *report, key string, list []T, known ...T) {
 	}
 }
 
+const (
+	mostMessageBytes = 64 << 20
+	natsMessageBytes = 31 << 20 // NATS stores 32 MiB, with what is around the data
+)
+
 // The ranges are wide: they catch a slip of the unit, not a matter of taste.
 func (l Limits) check(r *report) {
-	checkRange(r, "limits.message_bytes", l.MessageBytes, 128, 64<<20)
+	checkRange(r, "limits.message_bytes", l.MessageBytes, 128, mostMessageBytes)
 	checkRange(r, "limits.send_buffer", l.SendBuffer, 4<<10, 64<<20)
 	checkRange(r, "limits.write_timeout", l.WriteTimeout, Duration(time.Second), Duration(time.Hour))
 	if l.Backlog != 0 {

@@ -18,9 +18,9 @@ func TestWarnings(t *testing.T) {
 		"many channels":     {config.Limits{SubscriptionsPerSession: 20_000, CommandsPerSession: 1000, CommandsPerAddress: 1000}, "commands_per_session", 16 << 20},
 		"no bound":          {config.Limits{CommandsPerSession: 1000, CommandsPerAddress: 1000}, "commands_per_session", 16 << 20},
 		"no rates":          {config.Limits{}, "", 16 << 20},
-		"address":           {config.Limits{SubscriptionsPerSession: 1, CommandsPerSession: 10, CommandsPerAddress: 5}, "commands_per_address", 1 << 10},
-		"more than all":     {config.Limits{SubscriptionsPerSession: 1, Sessions: 5, SessionsPerAddress: 6}, "sessions_per_address", 1 << 10},
-		"a slow connection": {config.Limits{SubscriptionsPerSession: 1, MessageBytes: 1 << 20, Bandwidth: 1 << 10}, "bandwidth", 1 << 20},
+		"address":           {config.Limits{SubscriptionsPerSession: 1, CommandsPerSession: 10, CommandsPerAddress: 5}, "commands_per_address", 64 << 10},
+		"more than all":     {config.Limits{SubscriptionsPerSession: 1, Sessions: 5, SessionsPerAddress: 6}, "sessions_per_address", 64 << 10},
+		"a slow connection": {config.Limits{SubscriptionsPerSession: 1, MessageBytes: 1 << 20, Bandwidth: 1 << 10}, "bandwidth", 1<<20 + 64<<10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := (&config.Config{Limits: tt.limits}).Warnings()

@@ -31,8 +31,8 @@ type Options struct {
 	// it starts, less a reserve.
 	MaxStore int64
 
-	// MaxPublication is the largest publication stored, in bytes as counted by push.Publication.Size. Default 1 MiB, and at most what an
-	// external server takes for a message.
+	// MaxPublication is the largest publication stored, in bytes as counted by push.Publication.Size. Default 1 MiB. Whatever it is, a
+	// message may not be larger than what an external server takes, nor than 32 MiB less 1 KiB, which is what NATS stores.
 	MaxPublication int
 	// Window is how many publications to a partition may be under way: sent and not yet acknowledged, or not yet delivered to the
 	// followers that are attached here. Default 4096.

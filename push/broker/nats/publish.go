@@ -16,6 +16,10 @@ import (
 // headerReserve is what a message may have around the bytes that a publication is counted by.
 const headerReserve = 64 << 10
 
+// mostStored is the largest message that is sent. A file store of NATS refuses records above 32 MiB, and says that as if it might take them later;
+// a record has a little more than its message.
+const mostStored = 32<<20 - 1<<10
+
 func (p *partition) publish(ctx context.Context, m *broker.Message, idempotencyKey string) (push.Position, error) {
 	if size, most := m.Size(), p.broker.opts.MaxPublication; size > most {
 		return push.Position{}, fmt.Errorf("%w: %d bytes, at most %d are allowed", broker.ErrTooLarge, size, most)
@@ -24,7 +28,11 @@ func (p *partition) publish(ctx context.Context, m *broker.Message, idempotencyK
 	if err != nil {
 		return push.Position{}, err
 	}
-	if size, most := int64(msg.Size()), p.broker.conn.MaxPayload(); most > 0 && size > most {
+	most := int64(mostStored)
+	if n := p.broker.conn.MaxPayload(); n > 0 {
+		most = min(most, n)
+	}
+	if size := int64(msg.Size()); size > most {
 		return push.Position{}, fmt.Errorf("%w: a message of %d bytes, the server takes %d", broker.ErrTooLarge, size, most)
 	}
 	failed := p.broker.failure()
