@@ -39,6 +39,9 @@ func parse(s string, wildcard bool) (pattern, error) {
 	if !ok || scheme == "" || rest == "" {
 		return p, errors.New("use the form https://example.org or https://example.org:8443")
 	}
+	if !isScheme(scheme) {
+		return p, fmt.Errorf("%q is not a scheme: use https or http", scheme)
+	}
 	for _, c := range []byte(rest) {
 		switch {
 		case c >= 0x80:
@@ -68,6 +71,12 @@ func parse(s string, wildcard bool) (pattern, error) {
 		return p, errors.New("a star stands for whole names at the beginning, as in https://*.example.org")
 	}
 	return p, nil
+}
+
+// isScheme says whether s can be the scheme of a URL (RFC 3986, section 3.1).
+func isScheme(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return strings.Trim(s[:1], letters) == "" && strings.Trim(s, letters+"0123456789+-.") == ""
 }
 
 // splitPort divides a host with or without a port.

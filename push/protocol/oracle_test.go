@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"regexp"
+	"slices"
 	"testing"
 	"unicode/utf8"
 
@@ -190,14 +192,25 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// FuzzDecodeCommand compares the decoder with encoding/json. Differences by intent: invalid UTF-8 is refused, and the limit of
-// depth, which is lifted here. What comes twice within a request has to be of the right type each time, which the oracle, that
+// escapes are the escape sequences of a sound text, of which a surrogate pair is one.
+var escapes = regexp.MustCompile(`\\(u[dD][89abAB]..\\u[dD][c-fC-F]..|u....|.)`)
+
+// hasHalf reports whether a string of a sound text holds half of a surrogate pair.
+func hasHalf(text []byte) bool {
+	return slices.ContainsFunc(escapes.FindAll(text, -1), func(e []byte) bool {
+		return len(e) == 6 && (e[2] == 'd' || e[2] == 'D') && e[3] >= '8'
+	})
+}
+
+// FuzzDecodeCommand compares the decoder with encoding/json. Differences by intent: invalid UTF-8 and half a surrogate pair are refused,
+// and the limit of depth, which is lifted here. What comes twice within a request has to be of the right type each time, which the oracle, that
 // sees the last only, cannot say; so where the decoder alone finds a type wrong, the line must hold a name twice.
 func FuzzDecodeCommand(f *testing.F) {
 	for _, form := range commandForms {
 		f.Add([]byte(form.json))
 	}
 	f.Add([]byte(`{"id":1,"publish":{"channel":"a","channel":5,"data":[1,{"a":"\ud800\u0061"}]},"publish":null}`))
+	f.Add([]byte(`{"":{"0":[{"":"\ud800"}]},"a":"\ud83d\ude00\\ud800","send":{}}`))
 	f.Add([]byte("{\"id\":-0,\"history\":{\"limit\":-0,\"since\":null,\"since\":{}}}\r"))
 	f.Add([]byte(`{"id":1,"connect":{"headers":{"a":null},"subs":{"a":null,"":{"type":1e0}}}}`))
 	f.Add([]byte(`{"id":1,"subscribe":{"type":1,"phase":2,"limit":-0,"cursor":"\u0031","phase":null,"limit":2147483648}}`))
@@ -213,6 +226,12 @@ func FuzzDecodeCommand(f *testing.F) {
 			var broken *protocol.SyntaxError
 			if !errors.As(err, &broken) || broken.Offset < 0 || broken.Offset > len(line) {
 				t.Fatalf("%q is not sound, error is %v", line, err)
+			}
+			return
+		}
+		if hasHalf(line) {
+			if err == nil {
+				t.Fatalf("%q holds half of a surrogate pair, no error", line)
 			}
 			return
 		}
