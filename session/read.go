@@ -194,6 +194,9 @@ func (s *Session) decodeAll() error {
 		}
 		unread := in.Unread()
 		msg, n, err := s.codec.Decode(unread)
+		if err != nil { // the codec may say goodbye, after which nothing may be sent
+			s.awaitAnswer()
+		}
 		if s.replier != nil {
 			s.replies = s.replier.AppendReplies(s.replies[:0])
 		}

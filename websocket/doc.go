@@ -65,9 +65,9 @@
 //
 // # Limits
 //
-// On by default: 64 KiB and 1,024 fragments a message, 8 KiB and 100 lines and ten seconds a handshake, 64 KiB waiting to be sent.
-// Numbers of connections are bounded by Options.Session. Each ping is answered, and nothing more is read from a peer that does not take
-// the answers. Memory is taken for what arrived, never for what was announced.
+// On by default: 64 KiB a message and 1,024 fragments, and one more fragment for each 16 bytes of it; 8 KiB and 100 lines and ten seconds a
+// handshake; 64 KiB waiting to be sent. Numbers of connections are bounded by Options.Session. Each ping is answered, and nothing more is
+// read from a peer that does not take the answers. Memory is taken for what arrived, never for what was announced.
 //
 // # Below
 //

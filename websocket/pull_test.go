@@ -12,6 +12,7 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -135,6 +136,50 @@ func TestCutOff(t *testing.T) {
 	if !errors.Is(failed, io.ErrUnexpectedEOF) {
 		t.Errorf("got %v", failed)
 	}
+}
+
+// A receiver answers the message in front of a close frame, or of what breaks a rule, before the close frame that answers that
+// (crossbario/autobahn-testsuite, case 5.15).
+func TestTheLastMessageIsAnswered(t *testing.T) {
+	eachWay(t, func(t *testing.T, start starter) {
+		for name, test := range map[string]struct {
+			behind []byte // the message, in the same write
+			code   uint16
+		}{
+			"close":     {[]byte{0x88, 0x82, 0, 0, 0, 0, 0x0f, 0xa0}, 4000},
+			"violation": {[]byte{0x83, 0x80, 0, 0, 0, 0}, websocket.CloseProtocolError},
+		} {
+			conns := make(chan *websocket.Conn, 1)
+			_, url := start(&websocket.Handler{Pull: true, Open: func(c *websocket.Conn, _ *websocket.Request) error {
+				conns <- c
+				return nil
+			}}, nil)
+			for range 20 {
+				c := dial(t, url, nil)
+				if err := c.Session().Write(append([]byte{0x81, 0x81, 0, 0, 0, 0, 'q'}, test.behind...)); err != nil {
+					t.Fatal(name, err)
+				}
+				server := get(t, conns)
+				m := receive(t, server)
+				runtime.Gosched() // the close frame is seen now, most of the time
+				if err := server.Send(m.Op, append(m.Data, '!')); err != nil {
+					t.Fatalf("%s: the answer is refused: %v", name, err)
+				}
+				if m := receive(t, c); string(m.Data) != "q!" {
+					t.Errorf("%s: answered with %q", name, m.Data)
+				}
+				if _, err := server.Receive(within(t)); websocket.CodeOf(err) != test.code {
+					t.Errorf("%s: received at the end: %v", name, err)
+				}
+				if _, err := c.Receive(within(t)); websocket.CodeOf(err) != test.code {
+					t.Errorf("%s: the client is told %v", name, err)
+				}
+				if err := server.SendText("late"); !errors.Is(err, websocket.ErrClosed) {
+					t.Errorf("%s: sending at the end: %v", name, err)
+				}
+			}
+		}
+	})
 }
 
 // One at a time may ask, and a corrupt message that is read as a stream ends the connection.

@@ -45,6 +45,35 @@ func TestCloseFromPeer(t *testing.T) {
 	}
 }
 
+// Until the close frame that answers the peer's is fetched, others may send; from then on not. One that closes meanwhile has the word.
+func TestSendingBeforeTheAnswer(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		c := wire.New(nil)
+		_, _, err := c.Decode([]byte(client(fin|closing, closeBody(4000, ""))))
+		if !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		out, err := c.AppendEncode(nil, []byte("answer"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := string(out) + server(fin|closing, closeBody(4000, ""))
+		if closes {
+			out = c.AppendClose(out, 4001, "")
+			want = string(out)
+		}
+		if got := string(c.AppendReplies(out)); got != want {
+			t.Errorf("closes %t: sent %q, want %q", closes, got, want)
+		}
+		if _, err := c.AppendEncode(nil, []byte("late")); !errors.Is(err, wire.ErrCloseSent) {
+			t.Errorf("closes %t: after the end: %v", closes, err)
+		}
+		if late := c.AppendClose(nil, 4002, ""); len(late) > 0 {
+			t.Errorf("closes %t: closed again with %q", closes, late)
+		}
+	}
+}
+
 // TestCloseCodes: the codes that may travel (RFC 6455 §7.4), in both directions.
 func TestCloseCodes(t *testing.T) {
 	valid := func(code int) bool {

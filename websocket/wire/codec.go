@@ -146,7 +146,8 @@ func (c *Codec) checkText(payload []byte, fin bool) bool {
 
 // AppendReplies appends what the codec has to say by itself, and forgets it: the handshake's response, a pong, the close frame that
 // answers the peer's or tells the peer what it did wrong. To be called after every Decode, also after one that failed. Of several
-// pings since the last call only the newest is answered (RFC 6455 §5.5.3), so that what waits here is bounded.
+// pings since the last call only the newest is answered (RFC 6455 §5.5.3), so that what waits here is bounded. From when it gives a close frame,
+// AppendEncode refuses: who still has to answer a message that came before the end does so before the replies are fetched.
 func (c *Codec) AppendReplies(dst []byte) []byte {
 	if c.work == nil { // which can be inlined
 		return dst
@@ -157,8 +158,11 @@ func (c *Codec) AppendReplies(dst []byte) []byte {
 func (c *Codec) appendReplies(dst []byte) []byte {
 	w := c.work
 	if len(w.replies) > 0 {
+		if w.closes && c.state.Swap(stateClosed) == stateClosed { // another close frame went out meanwhile
+			w.replies = w.replies[:w.closeAt]
+		}
 		dst = append(dst, w.replies...)
-		w.replies, w.hasPong = w.replies[:0], false
+		w.replies, w.hasPong, w.closes = w.replies[:0], false, false
 		c.state.CompareAndSwap(stateHandshake, stateOpen) // a refusal has left this state before
 	}
 	c.rest()
@@ -282,13 +286,15 @@ func (c *Codec) fail(bad *CloseError) error {
 	return c.end(bad, bad.Reason)
 }
 
-// end makes the verdict final and queues our close frame, unless it is out.
+// end makes the verdict final and queues our close frame, unless it is out. Until that is fetched others may still send: the message in front may
+// be at work, and gets its answer.
 func (c *Codec) end(verdict *CloseError, reason string) error {
 	w := c.under()
 	w.err = verdict
 	putBuffer(w.message)
 	w.message = nil
-	if c.state.Swap(stateClosed) != stateClosed {
+	if c.state.Load() != stateClosed {
+		w.closeAt, w.closes = len(w.replies), true
 		w.replies = c.appendClose(w.replies, verdict.Code, reason)
 	}
 	return verdict

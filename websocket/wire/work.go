@@ -27,7 +27,9 @@ type work struct {
 	// What AppendReplies has to give.
 	replies []byte
 	pongAt  int // where the pong at the end of replies starts, when hasPong
+	closeAt int // where the close frame at their end starts, when closes
 	hasPong bool
+	closes  bool
 
 	req  *Request // was just accepted
 	lent []byte   // the memory of the message that was returned last, if it is the codec's
