@@ -84,11 +84,12 @@ func TestPausedSessionEnds(t *testing.T) {
 	})
 }
 
-// A peer that takes nothing is given up after the write timeout.
+// A peer that takes nothing is given up after the write timeout. That nothing was read from it meanwhile does not count as its silence, for it was
+// not listened to.
 func TestPausedSessionTimesOut(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		o := smallBuffers()
-		o.WriteTimeout = 300 * time.Millisecond
+		o.WriteTimeout, o.IdleTimeout = 500*time.Millisecond, 250*time.Millisecond
 		f := pausedFixture(t, tr, o)
 		info := receive(t, f.closed)
 		if !errors.Is(info.Err, session.ErrTimeout) || !strings.Contains(info.Err.Error(), "the peer took nothing") {

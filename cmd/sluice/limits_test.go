@@ -70,6 +70,41 @@ func TestMessageBytes(t *testing.T) {
 	}
 }
 
+// TestQueryOfStreams: a browser that may listen to its channels may come back to them, with all that a Last-Event-ID can be.
+func TestQueryOfStreams(t *testing.T) {
+	node := startNode(t, "--insecure")
+	for _, tt := range []struct {
+		channels, bytes int // how many, and how long their names are
+		status          int
+	}{
+		{128, 150, http.StatusOK},
+		{128, 255, http.StatusOK},
+		{1, 50_000, http.StatusRequestURITooLong},
+	} {
+		var names []string
+		for i := range tt.channels {
+			names = append(names, fmt.Sprintf(`"%0*d":{}`, tt.bytes, i))
+		}
+		query := url.Values{"cf_connect": {`{"subs":{` + strings.Join(names, ",") + `}}`}}
+		for _, last := range []string{"", strings.Repeat("x", 1<<10)} {
+			req, err := http.NewRequestWithContext(testwait.Context(t), http.MethodGet, "http://"+node.public+"/connection/uni_sse?"+query.Encode(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Last-Event-ID", last)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, err := bufio.NewReader(resp.Body).ReadString('\n')
+			_ = resp.Body.Close()
+			if resp.StatusCode != tt.status || err != nil {
+				t.Errorf("%d channels of %d bytes: %s, %q, %v", tt.channels, tt.bytes, resp.Status, first, err)
+			}
+		}
+	}
+}
+
 // limitWay publishes so many bytes, as that way counts them, and returns the data and the code of the error, 0 if there is none.
 type limitWay func(node *process, size int) (data string, code uint32)
 

@@ -50,11 +50,13 @@ func (e unansweredError) Unwrap() error { return e.error }
 
 // call carries out a method; result may be nil. An error of the API is a *push.Error.
 func (r *remote) call(ctx context.Context, method string, request, result any) error {
-	body, err := json.Marshal(request)
-	if err != nil {
+	var body bytes.Buffer
+	e := json.NewEncoder(&body)
+	e.SetEscapeHTML(false) // or data with < would be six times as large, and be beyond the limit
+	if err := e.Encode(request); err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+"/api/"+method, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+"/api/"+method, &body)
 	if err != nil {
 		return err
 	}

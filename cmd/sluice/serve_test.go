@@ -123,4 +123,11 @@ func TestPubAndSub(t *testing.T) {
 	if code, stdout, stderr := runBinary(t, "sub", "quotes:mine", "-n", "1", url); code != 0 || stdout != "L 2\n" {
 		t.Errorf("sub: %d %q %s", code, stdout, stderr)
 	}
+	markup := `"` + strings.Repeat("<", 60_000) + `"` // which is within the limit of a publication
+	if code, _, stderr := runBinary(t, "pub", "quotes:mine", markup, "--key", "L", url); code != 0 {
+		t.Errorf("pub: %d %s", code, stderr)
+	}
+	if code, stdout, stderr := runBinary(t, "sub", "quotes:mine", "-n", "1", url); code != 0 || stdout != "L "+markup+"\n" {
+		t.Errorf("sub: %d, %d bytes, %s", code, len(stdout), stderr)
+	}
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -23,6 +24,9 @@ const (
 	keptBuffer = 4 << 10
 	// streamChunk is what a stream writes at a time.
 	streamChunk = 16 << 10
+	// maxQuery is the longest query of a stream. It is less than servers take of a request, so that a browser whose first request is taken is not
+	// refused when it comes back, with a Last-Event-ID: after a refusal it would never try again.
+	maxQuery = 48 << 10
 )
 
 // stream is one SSE connection. It is the carrier of its hub session; the goroutine of the HTTP request writes.
@@ -54,6 +58,12 @@ func (g *Gateway) serveSSE(w http.ResponseWriter, r *http.Request) {
 	if !g.pages.Allow(r) {
 		g.refuseOrigin(r.Header["Origin"], r.Host, r.RemoteAddr)
 		refuse(w, r, http.StatusForbidden, notThisOrigin)
+		return
+	}
+	if n := len(r.URL.RawQuery); n > maxQuery {
+		g.counts.request.Add(1)
+		refuse(w, r, http.StatusRequestURITooLong, fmt.Sprintf("the query has %d bytes, at most %d are taken: ask for fewer channels, "+
+			"or use WebSocket", n, maxQuery))
 		return
 	}
 	connect, err := connectOf(r)

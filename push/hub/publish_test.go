@@ -3,6 +3,7 @@ package hub_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -55,6 +56,30 @@ func TestPublish(t *testing.T) {
 	must(t, b.Close())
 	if _, err := h.Publish(testContext(t), "stream:x", push.Publication{}, ""); !errors.Is(err, push.ErrInternal) {
 		t.Errorf("without a broker: %v", err)
+	}
+}
+
+// What a broker refuses, and whether publishers are told to try again. Each is told why in words that give nothing of the broker away.
+func TestPublishRefusals(t *testing.T) {
+	r := newRig(t, nil)
+	h := newHub(t, r, []hub.Namespace{{Namespace: broker.Namespace{Name: "stream", History: push.History{Size: 10}}}}, nil)
+	for _, tt := range []struct {
+		err       error
+		want      *push.Error
+		temporary bool
+	}{
+		{broker.ErrBusy, push.ErrTooManyRequests, true},
+		{broker.ErrTooLarge, push.ErrLimitExceeded, false},
+		{context.DeadlineExceeded, push.ErrInternal, true},
+		{broker.ErrClosed, push.ErrInternal, true}, // the node ends
+		{errors.New("10.0.0.1 did not answer"), push.ErrInternal, true},
+	} {
+		r.set(func(r *rig) { r.onPublish = fmt.Errorf("at 10.0.0.1: %w", tt.err) })
+		_, err := h.Publish(testContext(t), "stream:x", push.Publication{}, "")
+		told, ok := errors.AsType[*push.Error](err)
+		if !ok || !errors.Is(told, tt.want) || told.Temporary != tt.temporary || strings.Contains(told.Message, "10.0.0.1") {
+			t.Errorf("%v becomes %v, want %v", tt.err, err, tt.want)
+		}
 	}
 }
 

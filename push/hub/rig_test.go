@@ -23,14 +23,15 @@ type rig struct {
 	door    sync.RWMutex // held for writing: followers are given nothing
 	waiting atomic.Int32 // who is at the door
 
-	mu       sync.Mutex
-	store    *memory.Broker
-	opened   []broker.Namespace
-	attached map[*rigFollower]struct{}
-	onLoad   func(ctx context.Context, name string) error       // before a channel is loaded
-	loaded   func(name string, h broker.History) broker.History // changes what Load found
-	onLease  func(ctx context.Context, key string) error        // before a lease is put or dropped
-	onHead   func(p push.Position) push.Position                // changes what Head found
+	mu        sync.Mutex
+	store     *memory.Broker
+	opened    []broker.Namespace
+	attached  map[*rigFollower]struct{}
+	onLoad    func(ctx context.Context, name string) error       // before a channel is loaded
+	loaded    func(name string, h broker.History) broker.History // changes what Load found
+	onPublish error                                              // instead of publishing
+	onLease   func(ctx context.Context, key string) error        // before a lease is put or dropped
+	onHead    func(p push.Position) push.Position                // changes what Head found
 }
 
 var _ broker.Broker = (*rig)(nil)
@@ -106,6 +107,12 @@ func (r *rig) Open(ctx context.Context, ns broker.Namespace) error {
 }
 
 func (r *rig) Publish(ctx context.Context, name string, p push.Publication, o broker.PublishOptions) (push.Position, error) {
+	r.mu.Lock()
+	fail := r.onPublish
+	r.mu.Unlock()
+	if fail != nil {
+		return push.Position{}, fail
+	}
 	return r.current().Publish(ctx, name, p, o)
 }
 

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"context"
 	"time"
 
 	nats "github.com/nats-io/nats.go"
@@ -154,3 +155,14 @@ func (m Mark) Renewed() string { return m.m.renewed }
 
 // Address is where the embedded server listens.
 func (b *Broker) Address() string { return b.host.addr() }
+
+// Refusal is what a broker without a server makes of an answer to a publication that is no acknowledgement, and NotSent of why one was not sent.
+func Refusal(err error) error { return detached().refused(err) }
+
+// NotSent is described at Refusal.
+func NotSent(err error) error { return detached().notSent(err) }
+
+func detached() *partition {
+	b := &Broker{opts: (&Options{}).withDefaults(), ctx: context.Background()}
+	return newPartition(b, &namespace{Namespace: broker.Namespace{Name: "n"}}, 0)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	nats "github.com/nats-io/nats.go"
@@ -175,6 +176,7 @@ func (p *partition) notSent(err error) error {
 const (
 	codeTooLarge    = 10054
 	codeHeaderLarge = 10097
+	codeStoreFailed = 10077
 	codeNoResources = 10023
 	codeMemoryFull  = 10028
 	codeStorageFull = 10047
@@ -193,7 +195,7 @@ func (p *partition) refused(err error) error {
 	case errors.Is(err, jetstream.ErrNoStreamResponse):
 		p.broker.wake()
 		return fmt.Errorf("%w: nobody at %s keeps the stream %s", broker.ErrBusy, p.broker.where(), p.stream)
-	case errors.As(err, &api) && (api.ErrorCode == codeTooLarge || api.ErrorCode == codeHeaderLarge):
+	case errors.As(err, &api) && isTooLarge(api):
 		return fmt.Errorf("%w: %s", broker.ErrTooLarge, api.Description)
 	case errors.As(err, &api) && isFull(api.ErrorCode):
 		p.broker.full.Store(true)
@@ -209,6 +211,12 @@ func (p *partition) refused(err error) error {
 		return fmt.Errorf("%s did not answer in time: %w", p.broker.where(), err)
 	}
 	return fmt.Errorf("%s: %w", p.broker.where(), err)
+}
+
+// isTooLarge reports whether a refusal is for the size of the message, whenever it is sent. A store says so in words only.
+func isTooLarge(e *jetstream.APIError) bool {
+	return e.ErrorCode == codeTooLarge || e.ErrorCode == codeHeaderLarge ||
+		e.ErrorCode == codeStoreFailed && strings.Contains(e.Description, "message too large")
 }
 
 // isFull reports whether a refusal is for lack of space.
