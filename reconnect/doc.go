@@ -9,6 +9,8 @@
 // Many pools may share one [session.Client], and with it its event loops. Close the pools before the client: a pool whose client is
 // closed gives up.
 //
+// A WebSocket client is kept alive likewise: Options.DialSession is its DialSession, and the Value of each session its *websocket.Conn.
+//
 // # The life of a slot
 //
 // Each of the N places is a slot. It has at most one session at a time, and goes these ways, which [Options].State is told of:

@@ -59,17 +59,7 @@ func (l *link) open(ctx context.Context) error {
 	p.mu.Lock()
 	address := l.slot.address
 	p.mu.Unlock()
-	at := session.Attach{}
-	if p.o.Attach != nil {
-		if own := p.o.Attach(l.slot.id, address); own != nil {
-			at = *own
-		}
-	}
-	if at.Handler == nil {
-		at.Handler = p.o.Handler
-	}
-	at.Handler = l.wrap(at.Handler)
-	s, err := p.connect(ctx, address, &at)
+	s, err := l.connect(ctx, address)
 	if err != nil {
 		return err
 	}
@@ -85,13 +75,28 @@ func (l *link) open(ctx context.Context) error {
 }
 
 // connect makes a session.
-func (p *Pool) connect(ctx context.Context, address string, at *session.Attach) (*session.Session, error) {
-	if p.o.Dial == nil {
-		s, err := p.client.DialWith(ctx, p.o.Network, address, at)
-		if err != nil {
-			return nil, fmt.Errorf("reconnect: %w", err)
+func (l *link) connect(ctx context.Context, address string) (*session.Session, error) {
+	p := l.slot.p
+	if p.o.DialSession != nil {
+		s, err := p.o.DialSession(ctx, address, l.wrap)
+		if err == nil && s == nil {
+			err = errNoConn
 		}
-		return s, nil
+		return s, said(err)
+	}
+	at := session.Attach{}
+	if p.o.Attach != nil {
+		if own := p.o.Attach(l.slot.id, address); own != nil {
+			at = *own
+		}
+	}
+	if at.Handler == nil {
+		at.Handler = p.o.Handler
+	}
+	at.Handler = l.wrap(at.Handler)
+	if p.o.Dial == nil {
+		s, err := p.client.DialWith(ctx, p.o.Network, address, &at)
+		return s, said(err)
 	}
 	conn, err := p.o.Dial(ctx, p.o.Network, address)
 	switch {
@@ -103,11 +108,16 @@ func (p *Pool) connect(ctx context.Context, address string, at *session.Attach) 
 		_ = conn.Close()
 		return nil, fmt.Errorf("reconnect: dial: %w", context.Cause(ctx))
 	}
-	s, err := p.client.ServeConn(conn, at)
+	s, err := p.client.ServeConn(conn, &at)
+	return s, said(err)
+}
+
+// said is an error as the pool says it.
+func said(err error) error {
 	if err != nil {
-		return nil, fmt.Errorf("reconnect: %w", err)
+		err = fmt.Errorf("reconnect: %w", err)
 	}
-	return s, nil
+	return err
 }
 
 var errNoConn = errors.New("no connection and no error")

@@ -50,6 +50,10 @@ type Options struct {
 	// Dial makes a connection, instead of the client: through a proxy, over SSH, in memory. The client's options for TLS are not
 	// used then. It has to return soon after ctx is done, because Close waits for it, and owns nothing of the connection after that.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// DialSession makes a session, where a client of another package does that, with a handshake of its own: DialSession of a client of
+	// package websocket. The session has to be run with what wrap returns instead of its own handler, which is what wrap has to be given.
+	// The client of New may be nil then, and Network, Handler, Attach and Dial are refused. It has to return soon after ctx is done.
+	DialSession func(ctx context.Context, address string, wrap func(*session.Handler) *session.Handler) (*session.Session, error)
 	// Resume makes an open session ready to be used: see the package comment. An error, or a panic, ends the session, and the slot
 	// backs off. ctx is done when the session or the slot ends, and after ResumeTimeout; Close waits until Resume has returned.
 	Resume func(ctx context.Context, s *session.Session) error
@@ -83,6 +87,8 @@ type Options struct {
 
 	// Logger is told of panics, at Error, and of slots that gave up, at Warn; nil discards.
 	Logger *slog.Logger
+
+	contradicts bool // DialSession comes with what it has no use for
 }
 
 // withDefaults returns a copy of o in which every field says what it means: what is off is 0.
@@ -90,6 +96,9 @@ func (o *Options) withDefaults() Options {
 	var c Options
 	if o != nil {
 		c = *o
+	}
+	if c.DialSession != nil && (c.Network != "" || c.Handler != nil || c.Attach != nil || c.Dial != nil) {
+		c.contradicts = true
 	}
 	if c.Network == "" {
 		c.Network = "tcp"
@@ -125,6 +134,8 @@ func (o *Options) withDefaults() Options {
 // check says what is wrong with options that are read.
 func (o *Options) check() error {
 	switch {
+	case o.contradicts:
+		return fmt.Errorf("%w: DialSession has no use for Network, Handler, Attach and Dial", ErrOptions)
 	case len(o.Addresses) == 0:
 		return fmt.Errorf("%w: no address", ErrOptions)
 	case o.Sessions < 0:

@@ -39,14 +39,14 @@ type Pool struct {
 	stats     Stats         // the counters
 }
 
-// New makes a pool whose sessions are those of client, which stays the caller's. It does nothing yet: see [Pool.Start]. The error is
-// [ErrOptions]. o is copied.
+// New makes a pool whose sessions are those of client, which stays the caller's; client may be nil if o.DialSession is not. It does nothing
+// yet: see [Pool.Start]. The error is [ErrOptions]. o is copied.
 func New(client *session.Client, o *Options) (*Pool, error) {
 	p := &Pool{
 		client: client, o: o.withDefaults(), done: make(chan struct{}), changed: make(chan struct{}),
 		leaving: make(map[*slot]struct{}), links: make(map[*session.Session]*link),
 	}
-	if client == nil {
+	if client == nil && p.o.DialSession == nil {
 		return nil, fmt.Errorf("%w: no client", ErrOptions)
 	}
 	if err := p.o.check(); err != nil {

@@ -1,9 +1,11 @@
 package reconnect_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -92,6 +94,20 @@ func TestOptions(t *testing.T) {
 	} {
 		if _, err := reconnect.New(client, o); !errors.Is(err, reconnect.ErrOptions) {
 			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	dial := func(context.Context, string, func(*session.Handler) *session.Handler) (*session.Session, error) {
+		return nil, nil
+	}
+	for _, o := range []reconnect.Options{
+		{Network: "tcp"},
+		{Handler: new(session.Handler)},
+		{Attach: func(int, string) *session.Attach { return nil }},
+		{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, nil }},
+	} {
+		o.Addresses, o.DialSession = []string{"a"}, dial
+		if _, err := reconnect.New(nil, &o); !errors.Is(err, reconnect.ErrOptions) {
+			t.Errorf("%+v: %v", o, err)
 		}
 	}
 	if _, err := reconnect.New(nil, &reconnect.Options{Addresses: []string{"a"}}); !errors.Is(err, reconnect.ErrOptions) {

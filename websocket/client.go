@@ -62,6 +62,23 @@ func Dial(ctx context.Context, address string, o *Options) (*Conn, error) {
 // say which step failed; a server that answered something else is a *wire.HandshakeError, with the status and the header, so that a
 // caller can follow a redirect, which Dial does not.
 func (c *Client) Dial(ctx context.Context, address string) (*Conn, error) {
+	return c.dial(ctx, address, nil)
+}
+
+// DialSession is [Client.Dial] for who runs the connection's session with a handler around the client's own: a reconnect.Pool, whose
+// option of this name it is. wrap is given the handler of the session, for which messages are those of package session, and returns the one that the
+// session gets, which has to call it. A nil wrap changes nothing. The session's Value is the *Conn.
+func (c *Client) DialSession(
+	ctx context.Context, address string, wrap func(*session.Handler) *session.Handler,
+) (*session.Session, error) {
+	conn, err := c.dial(ctx, address, wrap)
+	if err != nil {
+		return nil, err
+	}
+	return conn.Session(), nil
+}
+
+func (c *Client) dial(ctx context.Context, address string, wrap func(*session.Handler) *session.Handler) (*Conn, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		if bad, ok := errors.AsType[*url.Error](err); ok {
@@ -86,7 +103,18 @@ func (c *Client) Dial(ctx context.Context, address string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.handshake(ctx, u, conn, h)
+	made, at, err := c.handshake(ctx, u, conn, h)
+	if err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("websocket: dial: %w", err)
+	}
+	if wrap != nil {
+		at.Handler = wrap(at.Handler)
+	}
+	if _, err := c.sessions.ServeConn(conn, at); err != nil {
+		return nil, fmt.Errorf("websocket: dial: %w", err)
+	}
+	return made, nil
 }
 
 // request prepares the handshake.
@@ -114,8 +142,8 @@ func (c *Client) request(ctx context.Context, u *url.URL) (*wire.ClientHandshake
 // defaultHandshake is that of package session.
 const defaultHandshake = 10 * time.Second
 
-// handshake makes a WebSocket connection of one that was made.
-func (c *Client) handshake(ctx context.Context, u *url.URL, conn net.Conn, h *wire.ClientHandshake) (*Conn, error) {
+// handshake makes a WebSocket connection of one that was made, and says how its session begins.
+func (c *Client) handshake(ctx context.Context, u *url.URL, conn net.Conn, h *wire.ClientHandshake) (*Conn, *session.Attach, error) {
 	unread, err := shake(ctx, conn, h)
 	if err == nil {
 		err = c.checked(u, h.Response())
@@ -125,15 +153,11 @@ func (c *Client) handshake(ctx context.Context, u *url.URL, conn net.Conn, h *wi
 		err = c.e.Client(&made.codec, h.Response())
 	}
 	if err != nil {
-		_ = conn.Close()
-		return nil, fmt.Errorf("websocket: dial: %w", err)
+		return nil, nil, err
 	}
 	at := c.attach(made, nil)
 	at.Initial = unread
-	if _, err := c.sessions.ServeConn(conn, at); err != nil {
-		return nil, fmt.Errorf("websocket: dial: %w", err)
-	}
-	return made, nil
+	return made, at, nil
 }
 
 // checked takes note of what else the server said.

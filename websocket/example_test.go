@@ -11,9 +11,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	neturl "net/url"
 	"strings"
 	"time"
 
+	"github.com/sluice-push/sluice/reconnect"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/websocket"
 	"github.com/sluice-push/sluice/websocket/wire"
@@ -363,3 +365,49 @@ func ExampleClient() {
 	fmt.Println(<-got, <-got, client.Len())
 	// Output: hello hello 2
 }
+
+// A client that comes back by itself, with a new token each time, and subscribes again.
+func ExampleClient_DialSession() {
+	url, stop := running(websocket.NewServer(&websocket.Handler{
+		Message: func(c *websocket.Conn, m websocket.Message) {
+			_ = c.Send(m.Op, m.Data)
+			if string(m.Data) == "restart" {
+				_ = c.Close(websocket.CloseServiceRestart, "")
+			}
+		},
+	}, nil))
+	defer stop()
+
+	got := make(chan string, 8)
+	client := websocket.NewClient(&websocket.Handler{
+		Message: func(_ *websocket.Conn, m websocket.Message) { got <- string(m.Data) },
+	}, &websocket.Options{RequestHeader: func(context.Context, *neturl.URL) (http.Header, error) {
+		return http.Header{"Authorization": {"Bearer " + newToken()}}, nil
+	}})
+	defer client.Close()
+	pool, err := reconnect.New(nil, &reconnect.Options{
+		Addresses:   []string{url},
+		DialSession: client.DialSession,
+		Resume: func(_ context.Context, s *session.Session) error {
+			return s.Value().(*websocket.Conn).SendText("subscribe")
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	if err := pool.Wait(context.Background(), 1); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(<-got)
+	_ = pool.Send("", []byte("restart"))
+	fmt.Println(<-got)
+	fmt.Println(<-got) // on the next connection
+	// Output:
+	// subscribe
+	// restart
+	// subscribe
+}
+
+// newToken stands for what asks an identity provider.
+func newToken() string { return "secret" }

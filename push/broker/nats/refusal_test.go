@@ -60,7 +60,7 @@ func TestRefusals(t *testing.T) {
 func checkRefusal(t *testing.T, got, cause, want error) {
 	t.Helper()
 	for _, one := range []error{broker.ErrBusy, broker.ErrTooLarge, broker.ErrClosed, broker.ErrUnknownNamespace} {
-		if errors.Is(got, one) != (one == want) {
+		if errors.Is(got, one) != errors.Is(want, one) {
 			t.Errorf("%v becomes %v, want %v", cause, got, want)
 		}
 	}
