@@ -73,13 +73,7 @@ check: ## Everything that has to hold before a change is handed in
 .PHONY: readme
 readme: deps ## Run every code block of README.md, the guides and the examples' README in a clean clone of HEAD
 	go run ./internal/readme -timeout 30m README.md
-	go run ./internal/readme -timeout 10m docs/library.md
-	go run ./internal/readme -timeout 10m docs/websocket.md
-	go run ./internal/readme -timeout 10m docs/bench.md
-	go run ./internal/readme -timeout 10m docs/rates.md
-	go run ./internal/readme -timeout 10m docs/deltas.md
-	go run ./internal/readme -timeout 10m docs/tables.md
-	go run ./internal/readme -timeout 10m examples/README.md
+	for f in docs/*.md examples/README.md; do go run ./internal/readme -timeout 10m "$$f" || exit 1; done
 
 .PHONY: proof-replay
 proof-replay: ## Replay the full recordings in SLUICE_DATA to 70 clients at all speeds, with cuts and kills; a quarter of an hour

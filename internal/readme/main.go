@@ -9,7 +9,9 @@
 //     ended by SIGTERM after the last block; until="TEXT" waits for a line of its output that contains TEXT.
 //   - go must be Go. A complete program (package main) is built and vetted inside the clone's module, a fragment is only parsed.
 //   - js, and the inline scripts of html, must be JavaScript modules without syntax errors (node --check).
-//   - everything else is not run. With file=NAME it is written to that file of the clone.
+//   - yaml with the attribute check is a configuration that "sluice config check" takes.
+//   - text is what is printed, and not run. Everything else has to say that it is not run, by the attribute notrun, which any block may have,
+//     or file=NAME: then it is written to that file of the clone.
 //
 // The clone holds what is committed, without the changes of the working tree: that is what a reader gets.
 package main

@@ -13,6 +13,8 @@ type block struct {
 	background bool   // sh: leave it running
 	until      string // sh background: text of the line that says it is ready
 	file       string // write the text to this file
+	check      bool   // yaml: it is a configuration of a node
+	notRun     bool   // it says of itself that nothing runs it
 	text       string // with a line end after every line
 }
 
@@ -108,8 +110,14 @@ func parseInfo(info string) (block, error) {
 	if b.until != "" && !b.background {
 		return block{}, fmt.Errorf("until needs background")
 	}
+	if !b.notRun && !b.check && b.file == "" && !isRun(lang) && lang != "text" && lang != "" {
+		return block{}, fmt.Errorf("nothing runs a block of %q: say notrun, check for a configuration, or file=NAME if a later block uses it", lang)
+	}
 	return b, nil
 }
+
+// isRun reports whether blocks of a language are run.
+func isRun(lang string) bool { return lang == "sh" || lang == "go" || lang == "js" || lang == "html" }
 
 // set gives the block an attribute.
 func (b *block) set(key, value string) error {
@@ -118,6 +126,10 @@ func (b *block) set(key, value string) error {
 		b.background = true
 	case key == "until" && value != "" && b.lang == "sh":
 		b.until = value
+	case key == "check" && value == "" && b.lang == "yaml":
+		b.check = true
+	case key == "notrun" && value == "":
+		b.notRun = true
 	case key == "file" && b.lang != "sh" && b.lang != "go":
 		if !filepath.IsLocal(value) || strings.HasPrefix(filepath.ToSlash(filepath.Clean(value)), ".git/") {
 			return fmt.Errorf("file=%s is not a file of the repository", value)

@@ -15,7 +15,7 @@ func TestParse(t *testing.T) {
 	}{
 		{"nothing", "text\n", nil},
 		{"one", "a\n```sh\nls\n```\nb\n", []readme.Block{{Line: 2, Lang: "sh", Text: "ls\n"}}},
-		{"two", "```\na\n```\n```json\n{}\n```", []readme.Block{{Line: 1, Text: "a\n"}, {Line: 4, Lang: "json", Text: "{}\n"}}},
+		{"two", "```\na\n```\n```json notrun\n{}\n```", []readme.Block{{Line: 1, Text: "a\n"}, {Line: 4, Lang: "json", Text: "{}\n"}}},
 		{"empty", "```sh\n```\n", []readme.Block{{Line: 1, Lang: "sh"}}},
 		{"line ends of Windows", "```sh\r\nls\r\n```\r\n", []readme.Block{{Line: 1, Lang: "sh", Text: "ls\n"}}},
 		{"in a list", "1. do\n   ```sh\n   a\n     b\n\n c\n   ```\n", []readme.Block{{Line: 2, Lang: "sh", Text: "a\n  b\n\nc\n"}}},
@@ -58,6 +58,9 @@ func TestParseErrors(t *testing.T) {
 		"```yaml file=\n```\n":                 "is not a file of the repository",
 		"a\n```bash\nls\n```\n":                "2: write bash as sh",
 		"```javascript\n```\n":                 "write javascript as js",
+		"```json\n{}\n```\n":                    `1: nothing runs a block of "json"`,
+		"```sh check\n```\n":                    `attribute "check" means nothing for a block of "sh"`,
+		"```yaml notrun=no\n```\n":              `attribute "notrun" means nothing`,
 		"```sh\nls\n```\n```golang\n```\n":     "4: write golang as go",
 		"```sh background background=\n```x\n": "is not closed",
 	} {

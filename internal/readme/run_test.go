@@ -57,9 +57,11 @@ func TestRun(t *testing.T) {
 		{"leftovers are killed", fence("sh", "sleep 1000 &\n"), "1 passed", true},
 		{"file", fence("yaml file=conf/a.yaml", "a: 1") + fence("sh", "grep 'a: 1' conf/a.yaml"), "2 passed, 0 failed", true},
 		{
-			"not run", fence("json", "{]") + fence("text", "x") + fence("", "y") + fence("yaml", "z"),
+			"not run", fence("json notrun", "{]") + fence("text", "x") + fence("", "y") + fence("sh notrun", "false"),
 			"0 passed, 0 failed, 4 not run", true,
 		},
+		{"not marked", fence("json", "{]"), "", false},
+		{"configuration", fence("yaml check", "a: 1"), "go.mod file not found", false}, // there is no node here
 		{"background", fence(ready, server) + fence("sh", "! test -e ended"), "2 passed, 0 failed", true},
 		{"background in passing", fence("sh background", "sleep 1000"), "1 passed, 0 failed", true},
 		{"background is not ready", fence(ready, "echo closed"), "ended without a line that contains \"open http\"", false},

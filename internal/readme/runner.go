@@ -32,6 +32,10 @@ func (r *runner) run(ctx context.Context, b block) (ran bool, err error) {
 		}
 	}
 	switch {
+	case b.notRun:
+		return false, nil
+	case b.check:
+		return true, r.configuration(ctx, b.text)
 	case b.background:
 		p, err := start(ctx, r.shell(b.text), b)
 		if err != nil {
@@ -49,6 +53,16 @@ func (r *runner) run(ctx context.Context, b block) (ran bool, err error) {
 		return true, r.page(ctx, b.text)
 	}
 	return b.file != "", nil
+}
+
+// configuration has a node check a text.
+func (r *runner) configuration(ctx context.Context, text string) error {
+	r.files++
+	name := filepath.Join(r.scratch, fmt.Sprintf("configuration%d.yaml", r.files))
+	if err := r.write(name, text); err != nil {
+		return err
+	}
+	return command(ctx, r.shell(fmt.Sprintf("go run ./cmd/sluice config check %q", name)))
 }
 
 // shell returns the command that runs a text with bash.
