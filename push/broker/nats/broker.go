@@ -250,7 +250,7 @@ func (b *Broker) noteHeads() {
 	for _, p := range b.allPartitions() {
 		p.mu.Lock()
 		if p.ns.Durable && p.epoch != "" {
-			heads[p.stream] = head{Created: p.created, Offset: p.known}
+			heads[p.stream] = head{Created: p.created, Offset: p.known, Seen: p.seen, Absent: p.absent}
 		}
 		p.mu.Unlock()
 	}

@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,6 +25,9 @@ import (
 // childFolder names the variable of the environment that makes a process of these tests a child: it publishes to an embedded server
 // in that folder until it is killed.
 const childFolder = "SLUICE_TEST_CHILD_FOLDER"
+
+// childPadding names the variable that says how many spaces a child puts behind what it publishes.
+const childPadding = "SLUICE_TEST_CHILD_PADDING"
 
 // childPublishers is how many publish at once in a child.
 const childPublishers = 4
@@ -57,6 +62,8 @@ func runChild() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	padding, _ := strconv.Atoi(os.Getenv(childPadding)) // none is 0
+	spaces := strings.Repeat(" ", padding)
 	var mu sync.Mutex
 	out := json.NewEncoder(os.Stdout)
 	var publishers sync.WaitGroup
@@ -68,7 +75,7 @@ func runChild() int {
 					a.Channel, a.Key = fmt.Sprintf("t:%d", i%5), a.Data
 				}
 				var err error
-				if a.At, err = b.Publish(ctx, a.Channel, push.Publication{Key: a.Key, Data: []byte(a.Data)}, broker.PublishOptions{}); err != nil {
+				if a.At, err = b.Publish(ctx, a.Channel, push.Publication{Key: a.Key, Data: []byte(a.Data + spaces)}, broker.PublishOptions{}); err != nil {
 					fmt.Fprintln(os.Stderr, err)
 					os.Exit(1)
 				}
@@ -159,7 +166,7 @@ func missing(t *testing.T, b *nats.Broker, all []acked) (n int, epochs map[strin
 		}
 		there[acked{Channel: a.Channel}] = true
 		h, err := b.Load(t.Context(), a.Channel, func(p push.Publication) error {
-			there[acked{Channel: a.Channel, Key: p.Key, Data: string(p.Data), At: push.Position{Offset: p.Offset}}] = true
+			there[acked{Channel: a.Channel, Key: p.Key, Data: strings.TrimRight(string(p.Data), " "), At: push.Position{Offset: p.Offset}}] = true
 			return nil
 		})
 		if err != nil {

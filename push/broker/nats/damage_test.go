@@ -3,16 +3,19 @@ package nats_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
+	"github.com/sluice-push/sluice/push/broker/nats"
 )
 
 // logged is where a logger writes, and what a test reads.
@@ -96,8 +99,61 @@ func TestDamagedFolder(t *testing.T) {
 				}
 				files := blocks(t, dir, "sluice_s_0")
 				spoil(t, files[len(files)-1], damage.do)
-				checkSpoiled(t, dir, all)
+				checkSpoiled(t, dir, all, damage.name == "a byte in the middle" || damage.name == "cut off by half")
 			})
+		}
+	}
+}
+
+// TestDamagedBlock: of a stream in several files what is in those after the damaged one is kept, under a new epoch; other streams go on in theirs.
+// The server leaves out what follows the damage in its file, and says nothing of it.
+func TestDamagedBlock(t *testing.T) {
+	t.Setenv(childPadding, "60000") // some 140 publications a file
+	for _, damage := range damages[3:5] {
+		for n := range 2 {
+			t.Run(fmt.Sprintf("%s, file %d", damage.name, n+1), func(t *testing.T) {
+				dir := t.TempDir()
+				all := killedChild(t, dir, 800)
+				spoil(t, blocks(t, dir, "sluice_s_0")[n], damage.do)
+				text, logger := newLog()
+				checkBlock(t, reopen(t, dir, logger), all, n)
+				if !strings.Contains(text.String(), "publications are gone") {
+					t.Errorf("logged: %s", text)
+				}
+			})
+		}
+	}
+}
+
+// checkBlock checks what is left when the file n of a stream was damaged.
+func checkBlock(t *testing.T, b *nats.Broker, all []acked, n int) {
+	t.Helper()
+	before := map[string]bool{}
+	var damaged, after, others []acked
+	for _, a := range all {
+		before[a.At.Epoch] = true
+		switch {
+		case push.Namespace(a.Channel) != "s":
+			others = append(others, a)
+		case a.At.Offset > uint64((n+1)*140):
+			after = append(after, a)
+		default:
+			damaged = append(damaged, a)
+		}
+	}
+	gone, epochs := missing(t, b, damaged)
+	for e := range epochs {
+		if before[e] || gone == 0 {
+			t.Errorf("%d of %d are gone, in epoch %q", gone, len(damaged), e)
+		}
+	}
+	if gone, _ := missing(t, b, after); gone > 0 || len(after) == 0 {
+		t.Errorf("%d of %d in other files are gone", gone, len(after))
+	}
+	gone, epochs = missing(t, b, others)
+	for e := range epochs {
+		if !before[e] || gone > 0 {
+			t.Errorf("of other streams %d are gone, in epoch %q", gone, e)
 		}
 	}
 }
@@ -128,7 +184,7 @@ func spoil(t *testing.T, path string, change func([]byte) []byte) {
 	}
 }
 
-func checkSpoiled(t *testing.T, dir string, all []acked) {
+func checkSpoiled(t *testing.T, dir string, all []acked, keepsSome bool) {
 	t.Helper()
 	until := noted(dir) // after that, a cut at the end is not known
 	all = slices.DeleteFunc(all, func(a acked) bool { return push.Namespace(a.Channel) == "s" && a.At.Offset > until })
@@ -145,6 +201,10 @@ func checkSpoiled(t *testing.T, dir string, all []acked) {
 	}
 	if n > 0 && !isNew {
 		t.Errorf("%d of %d acknowledged publications are gone, in the same epoch", n, len(all))
+	}
+	early := slices.DeleteFunc(slices.Clone(all), func(a acked) bool { return a.At.Offset > 5 })
+	if n, _ := missing(t, b, early); n > 0 && keepsSome {
+		t.Errorf("%d of %d publications before the damage are gone", n, len(early))
 	}
 	if n > 0 && text.String() == "" {
 		t.Error("nothing was logged")

@@ -48,6 +48,8 @@ type markFile struct {
 type head struct {
 	Created time.Time `json:"created"` // the stream
 	Offset  uint64    `json:"offset"`
+	Seen    uint64    `json:"seen,omitempty"`   // the offset when it was last looked at
+	Absent  uint64    `json:"absent,omitempty"` // how many up to there were not kept any more: see partition.absent
 }
 
 const (

@@ -20,7 +20,7 @@ const (
 	metaSize       = "sluice-size"       // History.Size
 	metaAge        = "sluice-age"        // History.Age
 	metaGrown      = "sluice-grown"      // the last offset when the history was last allowed to be longer
-	metaFloor      = "sluice-floor"      // up to this offset there may be evictions that the history of today does not explain
+	metaFloor      = "sluice-floor"      // up to this offset there may be evictions that the history of today does not explain, and holes
 	metaGeneration = "sluice-generation" // changed when the stream was found to be shorter than it was
 	metaRemovals   = "sluice-removals"   // there are or were removals in this table
 	metaLost       = "sluice-lost"       // what the server had lost of it when the generation was last changed
@@ -35,6 +35,7 @@ func (b *Broker) Open(ctx context.Context, ns broker.Namespace) error {
 	if err := b.open(ctx, ns); err != nil {
 		return fmt.Errorf("nats: open namespace %q: %w", ns.Name, b.closedOr(err))
 	}
+	b.noteHeads()
 	return nil
 }
 
@@ -162,6 +163,7 @@ func (p *partition) prepare(ctx context.Context) error {
 	if err := p.accept(info.Config); err != nil {
 		return err
 	}
+	p.hole = p.holeIn(timed, s)
 	carry(&want, info)
 	if !sameLimits(&info.Config, &want) {
 		if _, err := p.broker.js.UpdateStream(timed, want); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ type partition struct {
 	ns     *namespace
 	id     broker.Partition
 	stream string
+	hole   hole
 	prefix string // of its subjects
 	window *window
 
@@ -37,7 +39,9 @@ type partition struct {
 	grown   uint64 // see metaGrown
 	floor   uint64 // see metaFloor
 
-	removals bool // see metaRemovals
+	removals bool   // see metaRemovals
+	seen     uint64 // see head
+	absent   uint64
 	horizon  horizon
 	holds    map[*attachment]struct{}
 }
@@ -114,16 +118,16 @@ func (p *partition) lookHeld(ctx context.Context) (push.Position, error) {
 	if err != nil {
 		return push.Position{}, err
 	}
-	why, generation := p.isShorter(info, before), newGeneration()
+	loss, generation := p.lossIn(info, before), newGeneration()
 	p.mu.Lock()
 	meddler := p.meddler
 	p.mu.Unlock()
-	if why == "" && meddler != "" && info.Config.Metadata[metaGeneration] != meddler {
-		why, generation = "somebody else deleted some", meddler // the same on all nodes
+	if loss.why == "" && meddler != "" && info.Config.Metadata[metaGeneration] != meddler {
+		loss, generation = hole{"somebody else deleted some", info.State.LastSeq}, meddler // the same on all nodes
 	}
-	if why != "" {
-		p.broker.opts.Logger.Error("publications are gone from the broker; clients begin afresh", "stream", p.stream, "why", why)
-		if info, err = p.raise(ctx, info, generation); err != nil {
+	if loss.why != "" {
+		p.broker.opts.Logger.Error("publications are gone from the broker; clients begin afresh", "stream", p.stream, "why", loss.why)
+		if info, err = p.raise(ctx, info, generation, loss.through); err != nil {
 			return push.Position{}, err
 		}
 	}
@@ -218,23 +222,80 @@ func (p *partition) inspect(ctx context.Context) (*jetstream.StreamInfo, error) 
 	return info, nil
 }
 
-// isShorter says whether and why the stream has less than it had before.
-func (p *partition) isShorter(info *jetstream.StreamInfo, before push.Position) string {
+// hole is what is gone from a stream that had it, as far as that is known.
+type hole struct {
+	why     string // empty: nothing is
+	through uint64 // the last offset that may be gone: what is kept above it is complete
+}
+
+// lossIn says whether the stream has less than it had before. What is gone at its end was in nobody's way: all that is left is complete.
+func (p *partition) lossIn(info *jetstream.StreamInfo, before push.Position) hole {
 	if lost := p.lostIn(info); lost != "" && lost != info.Config.Metadata[metaLost] {
-		return "the server lost " + lost
+		through := info.State.LastSeq
+		if known := info.State.Lost.Msgs; len(known) > 0 {
+			through = slices.Max(known)
+		}
+		return hole{"the server lost " + lost, through}
 	}
 	if before.Epoch == "" {
+		if p.hole.why != "" {
+			return p.hole
+		}
 		if h := p.broker.host; h != nil && p.ns.Durable {
 			if noted := h.noted(p.stream); noted.Created.Equal(info.Created) && info.State.LastSeq < noted.Offset {
-				return fmt.Sprintf("it ends at %d, and had come to %d", info.State.LastSeq, noted.Offset)
+				return shorter(info, noted.Offset)
 			}
 		}
-		return ""
+		return hole{}
 	}
 	if before.Epoch == p.epochOf(info) && info.State.LastSeq < before.Offset {
-		return fmt.Sprintf("it ends at %d, and had come to %d", info.State.LastSeq, before.Offset)
+		return shorter(info, before.Offset)
 	}
-	return ""
+	return hole{}
+}
+
+func shorter(info *jetstream.StreamInfo, than uint64) hole {
+	return hole{why: fmt.Sprintf("it ends at %d, and had come to %d", info.State.LastSeq, than)}
+}
+
+// holeIn says whether a file store that was not closed has less in its middle than limits explain: the server leaves out the rest of a file from where
+// its checksums are wrong, and says nothing. It is asked before anything is changed. Of tables it is not known, where rows come and go.
+func (p *partition) holeIn(ctx context.Context, s jetstream.Stream) hole {
+	info := s.CachedInfo()
+	if p.broker.host == nil || !p.ns.Durable || p.ns.Mode != push.Stream {
+		return hole{}
+	}
+	noted := p.broker.host.noted(p.stream)
+	if !noted.Created.Equal(info.Created) || noted.Seen > info.State.LastSeq {
+		return hole{}
+	}
+	explained := noted.Absent
+	isLimited := info.Config.MaxMsgsPerSubject > 0
+	if isLimited { // each publication since may have evicted one
+		explained += info.State.LastSeq - noted.Seen
+	}
+	n := absent(info)
+	if n <= explained {
+		return hole{}
+	}
+	out := hole{fmt.Sprintf("%d in its middle are gone", n-explained), info.State.LastSeq}
+	if !isLimited && info.State.NumDeleted < mostDetails {
+		if detailed, err := s.Info(ctx, jetstream.WithDeletedDetails(true)); err == nil {
+			out.through = detailed.State.FirstSeq - 1
+			if deleted := detailed.State.Deleted; len(deleted) > 0 {
+				out.through = slices.Max(deleted)
+			}
+		}
+	}
+	return out
+}
+
+// absent is how many publications a stream does not keep any more. Those at its beginning are not counted if they go by themselves.
+func absent(info *jetstream.StreamInfo) uint64 {
+	if info.Config.MaxAge > 0 {
+		return uint64(max(info.State.NumDeleted, 0))
+	}
+	return info.State.LastSeq - info.State.Msgs
 }
 
 // lostIn describes what the server knows to have lost of a stream. It may not know the messages, only how many bytes it could not
@@ -255,12 +316,13 @@ func (p *partition) lostIn(info *jetstream.StreamInfo) string {
 	return text
 }
 
-// raise gives the stream another generation.
-func (p *partition) raise(ctx context.Context, info *jetstream.StreamInfo, generation string) (*jetstream.StreamInfo, error) {
+// raise gives the stream another generation. Up to an offset some may be missing.
+func (p *partition) raise(ctx context.Context, info *jetstream.StreamInfo, generation string, missing uint64) (*jetstream.StreamInfo, error) {
+	floor, _ := strconv.ParseUint(info.Config.Metadata[metaFloor], 10, 64)
 	info, err := p.amend(ctx, info, map[string]string{
 		metaGeneration: generation,
 		metaLost:       p.lostIn(info),
-		metaFloor:      strconv.FormatUint(info.State.LastSeq, 10),
+		metaFloor:      strconv.FormatUint(max(floor, missing), 10),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: begin a new generation: %w", p.stream, err)
@@ -339,7 +401,7 @@ func (p *partition) take(info *jetstream.StreamInfo, sure sureness) push.Positio
 			}
 		}
 	}
-	p.created = info.Created
+	p.created, p.seen, p.absent = info.Created, info.State.LastSeq, absent(info)
 	p.known = max(p.known, info.State.LastSeq)
 	p.grown, _ = strconv.ParseUint(info.Config.Metadata[metaGrown], 10, 64)
 	p.floor, _ = strconv.ParseUint(info.Config.Metadata[metaFloor], 10, 64)
