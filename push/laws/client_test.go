@@ -316,6 +316,13 @@ func (c *client) rest() {
 	}
 }
 
+// end is the end of the client.
+func (c *client) end() {
+	if c.conn != nil {
+		c.conn.cut()
+	}
+}
+
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

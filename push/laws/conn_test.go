@@ -59,18 +59,20 @@ type conn struct {
 	stop    sync.Once
 }
 
-// dial connects to a node, by a pipe of a size, or by a socket if that is 0. receive is called with each line, over when the connection
+// connect connects to the node, by a pipe of a size, or by a socket if that is 0.
+func (n *node) connect(ctx context.Context, pipe int) (net.Conn, error) {
+	if pipe > 0 {
+		return n.listener.dial(ctx, pipe)
+	}
+	return new(net.Dialer).DialContext(ctx, "unix", n.sockets.Addr().String())
+}
+
+// dial begins a WebSocket connection to a node: see [node.connect]. receive is called with each line, over when the connection
 // has ended, by whomever.
 func dial(ctx context.Context, n *node, pipe int, receive func(line []byte), over func(err error)) (*conn, error) {
 	c := &conn{sends: make(chan []byte, 256), done: make(chan struct{})}
 	d := websocket.Dialer{NetDialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var raw net.Conn
-		var err error
-		if pipe > 0 {
-			raw, err = n.listener.dial(ctx, pipe)
-		} else {
-			raw, err = new(net.Dialer).DialContext(ctx, "unix", n.sockets.Addr().String())
-		}
+		raw, err := n.connect(ctx, pipe)
 		if err != nil {
 			return nil, err
 		}
@@ -139,14 +141,7 @@ func (c *conn) cut() {
 	c.running.Wait()
 }
 
-func (c *conn) isOver() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
+func (c *conn) isOver() bool { return isClosed(c.done) }
 
 // pause waits for a moment, or until a context is over.
 func pause(ctx context.Context, d time.Duration) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/delta"
@@ -106,6 +107,21 @@ func (f *feed) answered(a *protocol.SubscribeResult, asked *protocol.SubscribeRe
 	if len(a.Publications) == 0 && a.Position.Offset > f.pos.Offset {
 		f.move(a.Position.Offset)
 	}
+}
+
+// rollback goes back to a position where the feed was before, since when everything comes again.
+func (f *feed) rollback(to push.Position) {
+	if f.pos = to; len(f.stretches) == 0 {
+		return
+	}
+	last := &f.stretches[len(f.stretches)-1]
+	last.from, last.to = min(last.from, to.Offset), to.Offset
+	last.got = slices.DeleteFunc(last.got, func(s string) bool {
+		n, _, _ := strings.Cut(s, " ")
+		offset, err := strconv.ParseUint(n, 10, 64)
+		return err != nil || offset > to.Offset
+	})
+	last.losses = slices.DeleteFunc(last.losses, func(l loss) bool { return l.before > to.Offset })
 }
 
 func (f *feed) move(offset uint64) {

@@ -60,9 +60,13 @@ func TestStalled(t *testing.T) {
 	for i := range publications {
 		w.truth.add(channel, at[i], push.Publication{Data: data(i)})
 	}
-	w.rest(clients)
+	var parties []party
 	for _, c := range clients {
-		c.conn.cut()
+		parties = append(parties, c)
+	}
+	w.rest(parties)
+	for _, c := range clients {
+		c.end()
 	}
 	if t.Failed() {
 		t.Fatalf("again: go test -run TestStalled ./push/laws -laws.seed %d", *first)

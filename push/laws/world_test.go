@@ -203,12 +203,22 @@ func (w *world) restart(rng *rand.Rand) {
 	w.restarts.Add(1)
 }
 
+// party is a client of whatever kind.
+type party interface {
+	live(done <-chan struct{}) // does random things until done is closed
+	calm()                     // waits until it has what was published, and checks what came
+	end()
+}
+
 // run lets everybody loose, several times, and looks in between.
 func (w *world) run(rounds uint64) {
 	w.seeds.Add(1)
-	var clients []*client
-	for i := range 8 {
+	var clients []party
+	for i := range 6 {
 		clients = append(clients, newClient(w, i))
+	}
+	for i := range 3 {
+		clients = append(clients, newBrowser(w, i))
 	}
 	for round := range rounds {
 		var publishers, others sync.WaitGroup
@@ -235,15 +245,13 @@ func (w *world) run(rounds uint64) {
 		w.rest(clients)
 	}
 	for _, c := range clients {
-		if c.conn != nil {
-			c.conn.cut()
-		}
+		c.end()
 	}
 }
 
 // rest is a quiet point: nobody publishes, and everybody is to have everything. But where the nodes have missed something there is a little
 // more now and then: that a client has lost something is told with what comes next.
-func (w *world) rest(clients []*client) {
+func (w *world) rest(clients []party) {
 	w.kept()
 	var all, nudging sync.WaitGroup
 	done := make(chan struct{})
