@@ -32,13 +32,15 @@ func (srv *Server) Serve(ln net.Listener) error {
 		_ = own.Close()
 		return srv.shut
 	}
-	srv.listeners[own] = struct{}{}
+	srv.listeners[own]++
 	srv.mu.Unlock()
 	defer func() {
 		_ = own.Close() // as long as loops that it may have to leave are there
 		srv.mu.Lock()
-		delete(srv.listeners, own)
-		srv.shed += shedBy(own)
+		if srv.listeners[own]--; srv.listeners[own] == 0 {
+			delete(srv.listeners, own)
+			srv.shed += shedBy(own)
+		}
 		srv.mu.Unlock()
 	}()
 

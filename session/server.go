@@ -46,7 +46,7 @@ type Server struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	closed      bool
-	listeners   map[net.Listener]struct{}
+	listeners   map[net.Listener]int // how many calls of Serve there are for each
 	arriving    map[*arrival]struct{}
 	live        []*Session // in any order; each knows its place
 	packetCount int        // how many of those are over datagrams
@@ -67,7 +67,7 @@ func NewServer(codec Codec, h *Handler, o *Options) *Server {
 	srv := &Server{
 		o: o.settings(), codec: codec, handler: &own, start: time.Now(),
 		closing: make(chan struct{}), empty: make(chan struct{}),
-		listeners: make(map[net.Listener]struct{}), arriving: make(map[*arrival]struct{}), addresses: make(map[netip.Addr]int),
+		listeners: make(map[net.Listener]int), arriving: make(map[*arrival]struct{}), addresses: make(map[netip.Addr]int),
 		shut: ErrServerClosed, freshAfter: int64(freshAfter),
 	}
 	srv.watch.srv, srv.watch.Watch = srv, pulse.NewWatch(watchTick, srv.watch.look, srv.watch.quiet)

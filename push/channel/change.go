@@ -15,6 +15,9 @@ type Change struct {
 	from, to []byte
 	alone    int                                 // bytes that are kept for the change only
 	made     [push.Deltas]atomic.Pointer[[]byte] // by form; empty: none that is shorter than the data
+
+	counted [push.Deltas]atomic.Bool // made is in total, or the log does not keep the change any more
+	total   *atomic.Int64            // of the log
 }
 
 // differs holds the working memory for differences.
@@ -31,7 +34,12 @@ func (c *Change) Diff(form push.Delta) []byte {
 		if diff, ok := c.diff(form); ok && len(diff) < len(c.to) {
 			*made = diff
 		}
-		c.made[form-1].Store(made)
+		if !c.made[form-1].CompareAndSwap(nil, made) { // others were quicker
+			return *c.made[form-1].Load()
+		}
+		if c.total != nil && c.counted[form-1].CompareAndSwap(false, true) {
+			c.total.Add(int64(len(*made)))
+		}
 	}
 	return *made
 }
@@ -49,7 +57,10 @@ func (c *Change) diff(form push.Delta) (diff []byte, ok bool) {
 type changes struct {
 	of    map[uint64]*Change // by the offset of the entry
 	bytes int64              // of data that nobody else has: a stream has it in the entry before
+	made  *atomic.Int64      // bytes of the differences that were made
 }
+
+func newChanges() *changes { return &changes{of: map[uint64]*Change{}, made: new(atomic.Int64)} }
 
 func (c *changes) drop(offset uint64) {
 	if c == nil {
@@ -57,6 +68,11 @@ func (c *changes) drop(offset uint64) {
 	}
 	if old := c.of[offset]; old != nil {
 		c.bytes -= int64(old.alone)
+		for form := range old.made { // what is made from now on is not kept here
+			if !old.counted[form].CompareAndSwap(false, true) {
+				c.made.Add(-int64(len(*old.made[form].Load())))
+			}
+		}
 		delete(c.of, offset)
 	}
 }
@@ -68,7 +84,7 @@ func (l *Log) KeepChanges(keep bool) {
 	case !keep:
 		l.kept = nil
 	case l.kept == nil:
-		l.kept = &changes{of: map[uint64]*Change{}}
+		l.kept = newChanges()
 	}
 }
 
@@ -90,7 +106,7 @@ func (l *Log) keepChange(e *Entry) {
 		l.kept.drop(old.Offset)
 	}
 	if e.Op == push.Set && !old.Removed() && e.Key == old.Key && len(old.Data) > 0 && len(e.Data) > 0 {
-		c := &Change{from: old.Data, to: e.Data}
+		c := &Change{from: old.Data, to: e.Data, total: l.kept.made}
 		if l.stream == nil {
 			c.alone = len(c.from)
 		}

@@ -78,10 +78,16 @@ func TestDiff(t *testing.T) {
 	if again := c.Diff(push.Fossil); &again[0] != &fossil[0] {
 		t.Error("the difference was made twice")
 	}
+	if made := l.Bytes() - int64(len(document(1))+len(document(2))); made != int64(len(fossil)+len(merge)) {
+		t.Errorf("differences of %d and %d bytes count for %d", len(fossil), len(merge), made)
+	}
 	if c.Diff(push.NoDelta) != nil || (*channel.Change)(nil).Diff(push.Fossil) != nil {
 		t.Error("there is a difference where there cannot be one")
 	}
 	other := l.Change(l.Append(push.Publication{Offset: 3, Data: []byte(`"?"`)}))
+	if n, want := l.Bytes(), int64(len(document(2))+len(`"?"`)); n != want {
+		t.Errorf("when the change is gone %d bytes are kept, not %d", n, want)
+	}
 	if got := other.Diff(push.Fossil); got != nil {
 		t.Errorf("%q goes as %q", `"?"`, got)
 	}

@@ -86,12 +86,12 @@ func (l *Log) Len() int {
 // empty reports whether a table has no live row.
 func (l *Log) empty() bool {
 	if l.table != nil {
-		return len(l.table.index) == l.table.dead
+		return l.table.live() == 0
 	}
 	return l.value == nil || l.value.Removed()
 }
 
-// Bytes returns what the entries kept count for, as push.Publication.Size has it, and the data that is kept of what they replaced.
+// Bytes returns what the entries kept count for, as push.Publication.Size has it, and the data that is kept of what they replaced and the differences that were made of it.
 func (l *Log) Bytes() int64 {
 	var n int64
 	switch {
@@ -103,7 +103,7 @@ func (l *Log) Bytes() int64 {
 		n = int64(l.value.Size())
 	}
 	if l.kept != nil {
-		n += l.kept.bytes
+		n += l.kept.bytes + l.kept.made.Load()
 	}
 	return n
 }
@@ -217,7 +217,7 @@ func (l *Log) reset(floor uint64) {
 	}
 	l.value = nil
 	if l.kept != nil {
-		*l.kept = changes{of: map[uint64]*Change{}}
+		l.kept = newChanges()
 	}
 }
 

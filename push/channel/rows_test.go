@@ -210,3 +210,38 @@ func TestRowsOfOtherModes(t *testing.T) {
 		}
 	}
 }
+
+// TestManyRemovals: a client that is far behind is not sent far more removals than there are rows, but begins afresh.
+func TestManyRemovals(t *testing.T) {
+	log := channel.New(&channel.Policy{Mode: push.Table, History: push.History{Size: 10_000}}, push.Position{Epoch: "e"}, 0)
+	offset := uint64(0)
+	put := func(op push.Op, key int) {
+		offset++
+		log.Append(push.Publication{Offset: offset, Key: strconv.Itoa(key), Op: op})
+	}
+	for i := range 400 {
+		put(push.Set, i)
+	}
+	for i := range 300 { // 100 rows are left
+		put(push.Remove, i)
+	}
+	for _, tt := range []struct {
+		from uint64
+		want channel.Outcome
+	}{
+		{400, channel.Fresh},   // 300 removals
+		{471, channel.Fresh},   // 229
+		{472, channel.Resumed}, // 100 and a few
+		{offset, channel.Resumed},
+	} {
+		if _, got := log.Subscribe(&push.Position{Epoch: "e", Offset: tt.from}, nil); got != tt.want {
+			t.Errorf("from %d: outcome %d, want %d", tt.from, got, tt.want)
+		}
+	}
+	for i := range 300 { // they are there again
+		put(push.Set, i)
+	}
+	if _, got := log.Subscribe(&push.Position{Epoch: "e", Offset: 400}, nil); got != channel.Resumed {
+		t.Errorf("without removals: outcome %d", got)
+	}
+}

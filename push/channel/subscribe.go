@@ -13,7 +13,7 @@ type Outcome uint8
 // The outcomes of subscribing.
 const (
 	// Fresh: the client starts anew, and must be told so if it asked for more. A stream is read from its head on, a table is filled
-	// from nothing.
+	// from nothing. So it is also where a client would be sent more removals than there are rows.
 	Fresh Outcome = iota
 	// Resumed: the client is sent exactly what it does not have yet.
 	Resumed
@@ -23,10 +23,16 @@ const (
 	Ahead
 )
 
+// fewRemovals is how many removals more than there are rows a client is sent rather than have it begin afresh.
+const fewRemovals = 128
+
 // Subscribe returns the cursor of a new subscription. since is the position the client resumes from, with the epoch that its view
 // was told ([View.Epoch]); nil when it asks for nothing.
 func (l *Log) Subscribe(since *push.Position, v *View) (Cursor, Outcome) {
 	if since == nil || since.Epoch == "" || since.Epoch != v.Epoch(l.Epoch()) || since.Offset < l.floor || since.Offset > push.MaxOffset {
+		return l.fresh(), Fresh
+	}
+	if l.table != nil && l.table.removedSince(since.Offset, l.table.live()+fewRemovals) {
 		return l.fresh(), Fresh
 	}
 	c := Cursor{}.set(since.Offset)

@@ -29,6 +29,22 @@ func newTable() *table {
 	return &table{index: map[string]int32{}, oldest: none, newest: none}
 }
 
+// live returns how many rows there are.
+func (t *table) live() int { return len(t.index) - t.dead }
+
+// removedSince reports whether more than most rows were removed after an offset and are not there again.
+func (t *table) removedSince(offset uint64, most int) bool {
+	if t.dead <= most {
+		return false
+	}
+	for i := len(t.graves) - 1; i >= 0 && t.graves[i].offset > offset; i-- {
+		if t.isGrave(t.graves[i]) {
+			most--
+		}
+	}
+	return most < 0
+}
+
 func (t *table) get(key string) *Entry {
 	if i, ok := t.index[key]; ok {
 		return t.rows[i].entry

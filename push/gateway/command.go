@@ -256,6 +256,8 @@ func (c *client) publish(ctx context.Context, id uint32, r *protocol.PublishRequ
 	info := c.info()
 	p := push.Publication{Key: r.Key, Tags: r.Tags, Info: &info}
 	switch {
+	case r.Removed && len(r.Data) > 0:
+		return push.ErrBadRequest.WithMessage("publish.data is not sent when a row is removed: leave out data or removed, or use tags")
 	case r.Removed:
 		p.Op = push.Remove
 	case len(r.Data) == 0:

@@ -64,7 +64,9 @@ func TestClientPublishes(t *testing.T) {
 	info := `"info":{"user":"","client":"` + uuid.FindString(c.receive()) + `"}`
 	c.ask(`{"id":2,"publish":{"channel":"table:t","key":"k","data":{"x":1},"tags":{"v":"1"}}}`, `{"id":2,"publish":{}}`)
 	table.want(`{"push":{"channel":"table:t","pub":{"data":{"x":1},` + info + `,"offset":1,"tags":{"v":"1"},"key":"k"}}}`)
-	c.ask(`{"id":3,"publish":{"channel":"table:t","key":"k","removed":true,"data":"ignored"}}`, `{"id":3,"publish":{}}`)
+	c.ask(`{"id":3,"publish":{"channel":"table:t","key":"k","removed":true,"data":"1"}}`,
+		`{"id":3,"error":{"code":107,"message":"publish.data is not sent when a row is removed: leave out data or removed, or use tags"}}`)
+	c.ask(`{"id":3,"publish":{"channel":"table:t","key":"k","removed":true}}`, `{"id":3,"publish":{}}`)
 	table.want(`{"push":{"channel":"table:t","pub":{"data":null,` + info + `,"offset":2,"key":"k","removed":true}}}`)
 }
 

@@ -43,8 +43,16 @@ func parseWish(member string, data []byte) (wish, error) {
 }
 
 func decodeWish(member string, data []byte) (w wish, err error) {
-	if err := json.Unmarshal(data, &w); err != nil {
+	var in map[string]json.RawMessage // likewise
+	if err := json.Unmarshal(data, &in); err != nil {
 		return w, push.ErrBadRequest.WithMessage("%s: %v", member, err)
+	}
+	for name, to := range map[string]any{"channel": &w.Channel, "interval": &w.Interval, "bandwidth": &w.Bandwidth, "lost": &w.Lost} {
+		if value, ok := in[name]; ok {
+			if err := json.Unmarshal(value, to); err != nil {
+				return w, push.ErrBadRequest.WithMessage("%s.%s: %v", member, name, err)
+			}
+		}
 	}
 	if w.bounds, err = pace.BoundsOf(w.Interval, w.Bandwidth); err != nil {
 		return w, push.ErrBadRequest.WithMessage("%s.%v", member, err)

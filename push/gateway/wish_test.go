@@ -67,6 +67,10 @@ var wishesLater = script{
 		`{"id":6,"error":{"code":107,"message":"rpc.data says neither interval (milliseconds) nor bandwidth (bytes a second)"}}`,
 	},
 	{
+		"other names", `{"id":6,"rpc":{"method":"sluice.pace","data":{"Channel":"a","INTERVAL":50,"Bandwidth":1}}}`,
+		`{"id":6,"error":{"code":107,"message":"rpc.data says neither interval (milliseconds) nor bandwidth (bytes a second)"}}`,
+	},
+	{
 		"too late", `{"id":7,"rpc":{"method":"sluice.pace","data":{"channel":"a","interval":1,"lost":true}}}`,
 		`{"id":7,"error":{"code":107,"message":"rpc.data.lost is for when a client subscribes"}}`,
 	},

@@ -81,7 +81,7 @@ func (h *Hub) control(payload []byte) {
 	case "unsubscribe":
 		h.endAll(target, c.Channel, push.Unsubscribe{Code: c.Code, Reason: c.Reason})
 	case "pace":
-		h.paceAll(target, order{c.Channel, pace.Bounds{Interval: c.Interval, Bandwidth: c.Bandwidth}})
+		h.paceAll(target, c.Channel, pace.Bounds{Interval: c.Interval, Bandwidth: c.Bandwidth})
 	default:
 		h.options.Logger.Warn("a control message is not known", "op", c.Op)
 	}

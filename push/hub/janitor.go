@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	// janitorPeriod is how often a hub looks after what time changes.
+	// janitorPeriod is how often a hub looks after what time changes, unless there are so many channels that looking at all of them takes more
+	// than one part in janitorShare of the time.
 	janitorPeriod = time.Second
+	janitorShare  = 25
 	// slimRounds is in which of its rounds the janitor takes back what streams keep beyond their namespace's history.
 	slimRounds = 4
 )
@@ -22,18 +24,19 @@ func nowMillis() int64 { return time.Now().UnixMilli() }
 
 // janitor forgets what is too old and gives up channels that nobody uses.
 func (h *Hub) janitor() {
-	tick := time.NewTicker(janitorPeriod)
-	defer tick.Stop()
+	due := time.NewTimer(janitorPeriod)
+	defer due.Stop()
 	var b budget
 	round := 0
 	for {
 		select {
 		case <-h.ctx.Done():
 			return
-		case now := <-tick.C:
+		case now := <-due.C:
 			round++
 			h.sweep(now.UnixMilli(), round%slimRounds == 0)
 			b.enforce(h)
+			due.Reset(max(janitorPeriod, janitorShare*time.Since(now)))
 		}
 	}
 }

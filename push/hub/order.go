@@ -2,7 +2,9 @@ package hub
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/pace"
@@ -19,69 +21,86 @@ func (h *Hub) Pace(ctx context.Context, t Target, name string, b pace.Bounds) er
 	return h.tell(ctx, command{Op: "pace", User: t.User, Client: t.Client, Channel: name, Interval: b.Interval, Bandwidth: b.Bandwidth})
 }
 
-// order is what a session is to do when it comes to it.
+// order is what a session is to do when it comes to it: the newest of each kind.
 type order struct {
-	channel string
-	bounds  pace.Bounds
+	bandwidth *int64
+	intervals map[*Subscription]time.Duration // at most one for each subscription
 }
 
 // orders are for sessions whose lock may be held by somebody who waits for their clients: who gives an order does not.
 type orders struct {
 	mu   sync.Mutex
-	open map[*Session][]order
+	open map[*Session]*order
 }
 
-// keptOrders is how many orders wait for a session at most. What it is told beyond that takes the place of the last one.
-const keptOrders = 64
-
-func (o *orders) give(s *Session, what order) {
+func (o *orders) give(s *Session, add func(*order)) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	if o.open == nil {
-		o.open = map[*Session][]order{}
+		o.open = map[*Session]*order{}
 	}
-	waiting := o.open[s]
-	if len(waiting) == keptOrders {
-		waiting = waiting[:keptOrders-1]
+	if o.open[s] == nil {
+		o.open[s] = &order{}
 	}
-	o.open[s] = append(waiting, what)
+	add(o.open[s])
 	s.ordered.Store(true)
+	o.mu.Unlock()
+	s.wake()
 }
 
 // take returns what a session is to do.
-func (o *orders) take(s *Session) []order {
+func (o *orders) take(s *Session) order {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s.ordered.Store(false)
 	waiting := o.open[s]
 	delete(o.open, s)
-	return waiting
+	if waiting == nil {
+		return order{}
+	}
+	return *waiting
 }
 
-// paceAll gives an order to those it is for.
-func (h *Hub) paceAll(target Target, what order) {
-	for _, s := range h.list() {
-		if target.fits(&s.info) {
-			h.orders.give(s, what)
-			s.wake()
+// paceAll gives an order to those it is for. An interval is for those that are subscribed now.
+func (h *Hub) paceAll(target Target, name string, b pace.Bounds) {
+	if b.Bandwidth != nil {
+		for _, s := range h.list() {
+			if target.fits(&s.info) {
+				h.orders.give(s, func(o *order) { o.bandwidth = b.Bandwidth })
+			}
+		}
+	}
+	if b.Interval == nil {
+		return
+	}
+	for _, t := range h.topics() {
+		if t.name != name {
+			continue
+		}
+		for _, sub := range t.subscriptions() {
+			if target.fits(&sub.session.info) {
+				h.orders.give(sub.session, func(o *order) {
+					if o.intervals == nil {
+						o.intervals = map[*Subscription]time.Duration{}
+					}
+					o.intervals[sub] = *b.Interval
+				})
+			}
 		}
 	}
 }
 
 // obeyLocked does what the session was told.
 func (s *Session) obeyLocked() {
-	for _, what := range s.hub.orders.take(s) {
-		if s.closed {
-			return
-		}
-		if what.bounds.Bandwidth != nil {
-			s.boundLocked(s.hub.bandwidth(*what.bounds.Bandwidth))
-		}
-		if what.bounds.Interval == nil {
-			continue
-		}
-		if sub := s.find(what.channel); sub != nil {
-			s.spaceLocked(sub, *what.bounds.Interval)
+	what := s.hub.orders.take(s)
+	if s.closed {
+		return
+	}
+	if what.bandwidth != nil {
+		s.boundLocked(s.hub.bandwidth(*what.bandwidth))
+	}
+	for sub, interval := range what.intervals {
+		if slices.Contains(s.subs, sub) {
+			s.spaceLocked(sub, interval)
 		}
 	}
 }

@@ -270,6 +270,47 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// Each of many orders holds for its own channel, also while somebody holds the session's lock; of those for one channel the newest does.
+func TestPaceManyChannels(t *testing.T) {
+	const channels = 100
+	h := newHub(t, newBroker(t), spaces(push.History{Size: 10}), nil)
+	entered, release := make(chan struct{}), make(chan struct{})
+	c := newCarrier(t, open, false)
+	s := c.connect(h, client("a"))
+	name := func(i int) string { return fmt.Sprintf("stream:%d", i) }
+	for i := range channels {
+		subscribe(t, s, hub.SubscribeRequest{Channel: name(i)})
+	}
+	blocked := make(chan error, 1)
+	go func() {
+		blocked <- s.Subscribe(testContext(t), hub.SubscribeRequest{Channel: "stream:last"}, func(hub.Subscribed) error {
+			close(entered)
+			testwait.Hold(t, release)
+			return nil
+		})
+	}()
+	testwait.Receive(t, entered)
+	for i := range channels {
+		for _, d := range []time.Duration{0, time.Hour} {
+			must(t, h.Pace(testContext(t), hub.Target{User: "user of a"}, name(i), pace.Bounds{Interval: &d}))
+		}
+	}
+	last := int64(1 << 30)
+	must(t, h.Pace(testContext(t), hub.Target{User: "user of a"}, "", pace.Bounds{Bandwidth: &last}))
+	close(release)
+	must(t, testwait.Receive(t, blocked))
+	testwait.True(t, "all orders are obeyed", func() bool { return s.Bandwidth() == last })
+	for i := range channels {
+		for n := range 2 {
+			publishN(t, h, name(i), n, 1)
+			settle(t, h, name(i))
+		}
+	}
+	if got := c.data(); len(got) > channels { // one may come at once, another one in an hour
+		t.Errorf("of %d channels %d publications came at once", channels, len(got))
+	}
+}
+
 // An order for a session that has ended is not kept.
 func TestPaceEnded(t *testing.T) {
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 10}), nil)
