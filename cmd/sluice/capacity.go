@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path"
@@ -40,6 +41,7 @@ func ownCapacity() capacity {
 	if file, err := os.ReadFile("/proc/meminfo"); err == nil {
 		c.memory = min(c.memory, totalMemory(string(file)))
 	}
+	c.memory = min(c.memory, ownAddressSpace())
 	file, _ := os.ReadFile("/proc/self/cgroup")
 	for folder := unifiedGroup(string(file)); ; folder = path.Dir(folder) {
 		limit, _ := os.ReadFile("/sys/fs/cgroup" + path.Join(folder, "memory.max"))
@@ -48,6 +50,37 @@ func ownCapacity() capacity {
 			return c
 		}
 	}
+}
+
+// leastAddressSpace is how much address space a node needs to be able to say anything: the runtime of Go reserves a gibibyte at once, and more
+// for each thread. With less than about that much the process ends before its first line.
+const leastAddressSpace = 2 << 30
+
+// checkAddressSpace says what is wrong with a limit on the address space.
+func checkAddressSpace(allowed int64) error {
+	if allowed >= leastAddressSpace {
+		return nil
+	}
+	return fmt.Errorf("the address space is limited to %d MiB (ulimit -v), and a node needs 2048: what it reserves there it does not use. "+
+		"To limit memory use a control group, or GOMEMLIMIT", allowed>>20)
+}
+
+// ownAddressSpace returns how much address space this process may use.
+func ownAddressSpace() int64 {
+	limits, _ := os.ReadFile("/proc/self/limits")
+	return addressSpace(string(limits))
+}
+
+// addressSpace reads /proc/self/limits.
+func addressSpace(limits string) int64 {
+	for line := range strings.Lines(limits) {
+		if values, ok := strings.CutPrefix(line, "Max address space"); ok {
+			if f := strings.Fields(values); len(f) == 3 {
+				return groupLimit(f[0])
+			}
+		}
+	}
+	return math.MaxInt64
 }
 
 // totalMemory reads /proc/meminfo.

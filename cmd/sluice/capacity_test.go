@@ -54,6 +54,16 @@ func TestReadsMemoryLimits(t *testing.T) {
 			t.Errorf("%q: %d, want %d", text, got, want)
 		}
 	}
+	for text, want := range map[string]int64{
+		"Limit   Soft Limit  Hard Limit  Units\nMax address space         1945600000           unlimited            bytes     \n": 1945600000,
+		"Max address space         unlimited            unlimited            bytes     \n":                                        math.MaxInt64,
+		"Max cpu time 5 5 seconds\n": math.MaxInt64,
+		"":                           math.MaxInt64,
+	} {
+		if got := addressSpace(text); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
 	for text, want := range map[string]string{
 		"0::/system.slice/sluice.service\n": "/system.slice/sluice.service",
 		"4:memory:/a\n0::/\n":               "/",

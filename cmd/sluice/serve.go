@@ -56,6 +56,9 @@ func (c *serveCmd) Run(env *environment) error {
 
 // serve runs the node until ctx ends.
 func (c *serveCmd) serve(ctx context.Context, env *environment) error {
+	if err := checkAddressSpace(ownAddressSpace()); err != nil {
+		return err
+	}
 	cfg, err := c.load(env)
 	if err != nil {
 		return err

@@ -5,10 +5,25 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sluice-push/sluice/internal/testwait"
 )
+
+// A limit that the runtime cannot live with is told before it does not (ulimit -v).
+func TestLittleAddressSpace(t *testing.T) {
+	path, err := plain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("bash", "-c", `ulimit -v 1900000; exec "$0" serve --insecure --listen 127.0.0.1:0 --internal 127.0.0.1:0`, path)
+	cmd.Dir = t.TempDir()
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "(ulimit -v)") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
 
 // TestFullDisk: when the disk is full, publications are refused, and nothing that was acknowledged is lost. When there is room again the
 // node goes on without a restart. The disk is one of the node's own: a file system in memory that nobody else sees.
