@@ -51,6 +51,7 @@ func (s *swallower) handler() *websocket.Handler {
 
 // A server that loses something does not pass: the summary, the exit code and the file say so.
 func TestBenchFindsLoss(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -36,6 +36,7 @@ func openResult(t *testing.T, path string) *load.Result {
 
 // A node passes, says so in a sentence, in its exit code and in the file, and is measured; two results are set side by side.
 func TestBench(t *testing.T) {
+	t.Parallel()
 	node := startNode(t, "--demo")
 	folder := t.TempDir()
 	files := []string{filepath.Join(folder, "a.json"), filepath.Join(folder, "b.json")}
@@ -70,6 +71,7 @@ func TestBench(t *testing.T) {
 
 // All that the flags can ask a node for.
 func TestBenchShapes(t *testing.T) {
+	t.Parallel()
 	node := startNode(t, "--demo")
 	for _, flags := range []string{
 		"--shape market --channels 30 --each 5 --zipf 1.2",
@@ -91,6 +93,7 @@ func TestBenchShapes(t *testing.T) {
 
 // Clients behind a weak network get everything too; the summary and the file say what it was, and the server is measured as ever.
 func TestBenchNetwork(t *testing.T) {
+	t.Parallel()
 	node := startNode(t, "--demo")
 	file := filepath.Join(t.TempDir(), "a.json")
 	code, stdout, stderr := sluice.RunCommand("", nil, benchArgs("http://"+node.public, "--network", "dsl,delay=30ms", "--json", file)...)
@@ -151,6 +154,7 @@ func TestBenchRefuses(t *testing.T) {
 
 // What keeps clients or publications out is said, with the flag that may mend it, and nothing passes.
 func TestBenchIsKeptOut(t *testing.T) {
+	t.Parallel()
 	node := startNode(t, "--demo")
 	file := filepath.Join(t.TempDir(), "a.json")
 	for _, tt := range []struct{ name, flags, verdict, stderr string }{
@@ -217,6 +221,7 @@ func (w *watched) Write(p []byte) (int, error) {
 
 // Clients in several processes are one run.
 func TestBenchProcesses(t *testing.T) {
+	t.Parallel()
 	node := startNode(t, "--demo")
 	file := filepath.Join(t.TempDir(), "a.json")
 	cmd, stdout, stderr := bench(t, benchArgs("http://"+node.public, "--processes", "3", "--json", file))
@@ -234,6 +239,7 @@ func TestBenchProcesses(t *testing.T) {
 
 // Ctrl-C ends a run with what was found so far; the file is kept, and the exit code says that this was not all.
 func TestBenchInterrupted(t *testing.T) {
+	t.Parallel()
 	node := startNode(t, "--demo")
 	for _, processes := range []string{"1", "2"} {
 		file := filepath.Join(t.TempDir(), "a.json")

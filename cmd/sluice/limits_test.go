@@ -29,6 +29,7 @@ const limitRefused = 106
 // TestMessageBytes: limits.message_bytes is the same on every way in and with every broker. What is as long as it allows is stored and comes out
 // on every way; one byte more is refused, for good.
 func TestMessageBytes(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		broker string
 		most   int

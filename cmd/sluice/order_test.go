@@ -76,6 +76,7 @@ func TestOrder(t *testing.T) {
 // TestNeverReads: a subscriber that does not read disturbs nobody and costs the node no memory that grows. When it reads at last it
 // finds a table as it is by then, and of a stream it is told that it lost some; or, if it took too long, that the node has hung up.
 func TestNeverReads(t *testing.T) {
+	t.Parallel()
 	const publishers, each, rows, lost = 4, 800, 20, 1
 	pad := strings.Repeat("x", 2000)
 	for name, tc := range map[string]struct {

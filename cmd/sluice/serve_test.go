@@ -87,6 +87,7 @@ func TestDemoIsLocal(t *testing.T) {
 
 // TestPubAndSub: what the two commands say when something is wrong.
 func TestPubAndSub(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, "--demo")
 	url := "--url=http://" + p.public
 	for name, tc := range map[string]struct {

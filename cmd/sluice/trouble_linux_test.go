@@ -28,6 +28,7 @@ func TestLittleAddressSpace(t *testing.T) {
 // TestFullDisk: when the disk is full, publications are refused, and nothing that was acknowledged is lost. When there is room again the
 // node goes on without a restart. The disk is one of the node's own: a file system in memory that nobody else sees.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)

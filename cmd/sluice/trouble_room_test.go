@@ -71,6 +71,7 @@ func checkRows(t *testing.T, node *process, rows map[string]string) {
 // TestMaxStore: when the room given to the embedded broker is used up, publications are refused and nothing else happens. Given more
 // room, the node goes on with all that was acknowledged.
 func TestMaxStore(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	node := startNodeWith(t, fmt.Sprintf(roomConfig, "4MiB"), "--data", folder)
 	rows, _ := node.fill()

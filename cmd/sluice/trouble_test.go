@@ -217,6 +217,7 @@ func (p *process) greeting() {
 // TestWaitsForBroker: a node whose external broker is not there is alive and not ready, says why, and begins to serve when the broker
 // has come, without being told.
 func TestWaitsForBroker(t *testing.T) {
+	t.Parallel()
 	server := &outside{t: t, address: freePort(t), store: t.TempDir()}
 	node, public, internal := launchWaiting(t, outsideConfig(server.address))
 	if !answers("http://"+internal+"/health/ready", http.StatusServiceUnavailable, "waiting for the broker") {
@@ -257,6 +258,7 @@ func TestEndsWhileWaiting(t *testing.T) {
 // TestBrokerLost: while an external broker is gone, publications are refused; when it is back with what it had, everything goes on: who
 // publishes until each is acknowledged has each delivered exactly once, to a subscriber that was there all the time.
 func TestBrokerLost(t *testing.T) {
+	t.Parallel()
 	const publishers, each, losses, refusals = 4, 500, 2, 10
 	server := &outside{t: t, address: freePort(t), store: t.TempDir()}
 	server.start()
