@@ -58,9 +58,9 @@ func TestParseErrors(t *testing.T) {
 		"```yaml file=\n```\n":                 "is not a file of the repository",
 		"a\n```bash\nls\n```\n":                "2: write bash as sh",
 		"```javascript\n```\n":                 "write javascript as js",
-		"```json\n{}\n```\n":                    `1: nothing runs a block of "json"`,
-		"```sh check\n```\n":                    `attribute "check" means nothing for a block of "sh"`,
-		"```yaml notrun=no\n```\n":              `attribute "notrun" means nothing`,
+		"```json\n{}\n```\n":                   `1: nothing runs a block of "json"`,
+		"```sh check\n```\n":                   `attribute "check" means nothing for a block of "sh"`,
+		"```yaml notrun=no\n```\n":             `attribute "notrun" means nothing`,
 		"```sh\nls\n```\n```golang\n```\n":     "4: write golang as go",
 		"```sh background background=\n```x\n": "is not closed",
 	} {
