@@ -270,7 +270,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Each of many orders holds for its own channel, also while somebody holds the session's lock; of those for one channel the newest does.
+// Each of many orders holds for its own channel, also while the session is locked; of those for one channel the newest holds.
 func TestPaceManyChannels(t *testing.T) {
 	const channels = 100
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 10}), nil)

@@ -348,7 +348,7 @@ func (s *stream) end() {
 	s.stop.Do(func() {
 		close(s.done)
 		_ = s.gate.Conn.Close()
-		s.gate.set(false, 0) // whoever waits there finds out
+		s.gate.set(false, 0) // so that a read that waits returns
 	})
 }
 
