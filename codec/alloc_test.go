@@ -3,6 +3,7 @@ package codec_test
 import (
 	"bytes"
 	"runtime"
+	"runtime/debug"
 	"testing"
 
 	"github.com/sluice-push/sluice/codec"
@@ -35,6 +36,7 @@ func TestNoAllocation(t *testing.T) {
 // bounds are that high because pools lose some of what they are given, under -race a quarter.
 func TestCompressionReuses(t *testing.T) {
 	const rounds, size = 50, 100 << 10
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which empties pools
 	c := codec.NewCompression(&codec.CompressionOptions{Max: size}).New(codec.Length{})
 	msg := bytes.Repeat([]byte("0123456789"), size/10)
 	frame, err := c.AppendEncode(nil, msg)
