@@ -35,7 +35,7 @@ func TestNoAllocation(t *testing.T) {
 // What compression needs is used again: a compressor has more than half a megabyte, and the buffer is larger than the message. The
 // bounds are that high because pools lose some of what they are given, under -race a quarter.
 func TestCompressionReuses(t *testing.T) {
-	const rounds, size = 400, 100 << 10 // so many that chance does not matter
+	const rounds, size = 400, 100 << 10              // so many that chance does not matter
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which empties pools
 	c := codec.NewCompression(&codec.CompressionOptions{Max: size}).New(codec.Length{})
 	msg := bytes.Repeat([]byte("0123456789"), size/10)
