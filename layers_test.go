@@ -46,6 +46,8 @@ var layers = map[string]layer{
 	"websocket":      {ours: []string{"session", "websocket/wire"}},
 	"reconnect":      {ours: []string{"timingwheel", "transport", "session"}},
 	"rpc":            {ours: []string{"codec", "session", "discovery"}},
+	"rpc/frame":      {},
+	"rpc/pending":    {},
 	"discovery":      {},
 
 	// The platform.
