@@ -48,7 +48,13 @@ var layers = map[string]layer{
 	"rpc":            {ours: []string{"codec", "session", "discovery"}},
 	"rpc/frame":      {},
 	"rpc/pending":    {},
+	"rpc/balance":    {ours: []string{"discovery"}},
 	"discovery":      {},
+
+	// Adapters have one foreign dependency each, and their suite.
+	"discovery/discoverytest": {ours: []string{"discovery"}},
+	"discovery/etcd":          {ours: []string{"discovery"}, foreign: []string{"go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/api/v3"}},
+	"discovery/zookeeper":     {ours: []string{"discovery"}, foreign: []string{"github.com/go-zookeeper/zk"}},
 
 	// The platform.
 	"push":               {},
