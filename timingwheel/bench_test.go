@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
-// many is how many timers there are in each benchmark, as many as connections on a busy server.
+// many is the number of timers in each benchmark: as many as a busy server has connections.
 const many = 100_000
 
-// conn is what has a deadline in the benchmarks.
+// conn is a connection with a deadline.
 type conn struct {
 	seen atomic.Int64
 	idle timingwheel.Node[*conn]
@@ -26,11 +26,11 @@ func newConns() []conn {
 	return conns
 }
 
-// BenchmarkActivity is what a message costs when it moves the deadline of its connection. A thousand take turns, so that they are in
-// the cache, as what belongs to a connection is when it has just been read from; the other timers are there as well.
+// BenchmarkActivity measures the cost of moving the deadline of a connection for a message. A thousand connections alternate, so that they are
+// in the cache, as a connection is that has just been read from. The other timers are in the wheel as well.
 func BenchmarkActivity(b *testing.B) {
 	const timeout, active = 30 * time.Second, 1000
-	b.Run("lazy", func(b *testing.B) { // the present is known, the wheel is left alone
+	b.Run("lazy", func(b *testing.B) { // the present time is known, the wheel is not touched
 		conns, now, i := newConns(), time.Now().UnixNano(), 0
 		b.ReportAllocs()
 		for b.Loop() {
@@ -38,7 +38,7 @@ func BenchmarkActivity(b *testing.B) {
 			i = (i + 1) % active
 		}
 	})
-	b.Run("Schedule", func(b *testing.B) { // the present is known
+	b.Run("Schedule", func(b *testing.B) { // the present time is known
 		conns, w, now, i := newConns(), timingwheel.NewWheel[*conn](0, 0), int64(0), 0
 		for i := range conns {
 			w.Schedule(&conns[i].idle, int64(i)*int64(timeout)/many)
@@ -77,7 +77,7 @@ func BenchmarkActivity(b *testing.B) {
 			t.Stop()
 		}
 	})
-	b.Run("time.Since", func(b *testing.B) { // the share of the clock in a Reset
+	b.Run("time.Since", func(b *testing.B) { // the share of reading the clock in a Reset
 		start := time.Now()
 		for b.Loop() {
 			_ = time.Since(start)
@@ -85,7 +85,7 @@ func BenchmarkActivity(b *testing.B) {
 	})
 }
 
-// BenchmarkResetParallel shows what the one lock costs.
+// BenchmarkResetParallel measures the cost of the single lock under contention.
 func BenchmarkResetParallel(b *testing.B) {
 	b.Run("Timers", func(b *testing.B) {
 		timers := timingwheel.New(nil)
@@ -108,7 +108,7 @@ func BenchmarkResetParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkAdvance is what a tick costs; ns/node is for each of those that are due.
+// BenchmarkAdvance measures the cost of a tick; ns/node is the cost for each due node.
 func BenchmarkAdvance(b *testing.B) {
 	b.Run("none of 100k due", func(b *testing.B) { // each tick finds 24 of them in its slot, due in later rounds
 		conns, w := newConns(), timingwheel.NewWheel[*conn](0, 0)
@@ -174,7 +174,7 @@ func BenchmarkAdvance(b *testing.B) {
 	})
 }
 
-// BenchmarkNext is what a loop pays before it sleeps.
+// BenchmarkNext measures the cost of Next, which a loop calls before it sleeps.
 func BenchmarkNext(b *testing.B) {
 	w, n := timingwheel.NewWheel[int](0, 0), new(node)
 	w.Schedule(n, int64(30*time.Second))

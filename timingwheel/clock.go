@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Clock is where [Timers] take the time from. Its methods may be called by any goroutine, also by the functions it runs.
+// Clock is the source of time for [Timers]. Its methods are safe for concurrent use, also by the functions that it runs.
 type Clock interface {
-	// Now returns the present. It does not go back.
+	// Now returns the present time, which never goes back.
 	Now() time.Time
-	// AfterFunc sets an alarm that calls f when d has passed, late rather than early. AfterFunc, and Reset of the alarm, never
-	// call f themselves, even if d is not positive: f takes locks that their caller holds.
+	// AfterFunc sets an alarm that calls f when d has passed, late rather than early. AfterFunc, and Reset of the alarm, never call f
+	// themselves, even if d is not positive: f takes locks that the caller of AfterFunc or Reset holds.
 	AfterFunc(d time.Duration, f func()) Alarm
 }
 
-// Alarm is what AfterFunc of a [Clock] returns. *time.Timer is one.
+// Alarm is a pending call of a function, made by AfterFunc of a [Clock]. *time.Timer is an Alarm.
 type Alarm interface {
 	// Stop keeps the alarm from going off. It does not wait for the function. The result tells whether it was set.
 	Stop() bool
@@ -25,15 +25,15 @@ type Alarm interface {
 
 // FakeClock is a [Clock] for tests that stands still until Advance is called. All methods may be called by any goroutine.
 //
-// What it fires, and when, is what a real clock would, and that includes the tick of [Timers]: a timer of 25 ms fires when 30 ms have
-// passed, if the tick is 10 ms and the timer was made when a tick began. A test either advances by a tick more or sets a small tick.
+// A FakeClock fires the same timers at the same times as a real clock, and that includes the tick of [Timers]. A timer of 25 ms fires when 30 ms
+// have passed, if the tick is 10 ms and the timer was made when a tick began. A test either advances by one tick more or sets a small tick.
 type FakeClock struct {
 	advancing sync.Mutex // held by Advance while it runs alarms
 
 	mu sync.Mutex
 	// Guarded by mu.
 	now    time.Time
-	alarms []*fakeAlarm // those that are set, in the order in which they were
+	alarms []*fakeAlarm // the alarms that are set, in the order in which they were set
 }
 
 // fakeAlarm is one Alarm of a FakeClock. It is set while it is among the clock's alarms.
@@ -43,10 +43,10 @@ type fakeAlarm struct {
 	at    time.Time // guarded by the clock's mu
 }
 
-// NewFakeClock makes a clock that shows now.
+// NewFakeClock returns a clock that stands at now.
 func NewFakeClock(now time.Time) *FakeClock { return &FakeClock{now: now} }
 
-// Now returns what the clock shows.
+// Now returns the time at which the clock stands.
 func (c *FakeClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,10 +60,10 @@ func (c *FakeClock) AfterFunc(d time.Duration, f func()) Alarm {
 	return a
 }
 
-// Advance moves the clock by d, stopping at each alarm on the way: the clock shows the alarm's time while its function runs. When
-// Advance returns all that was due has fired: timers have sent, functions of AfterFunc have been started, each in a goroutine of its
-// own, but may not have ended. Advance(0) fires what is due at once. It panics when d is negative. Another Advance meanwhile
-// waits; from inside an alarm it would wait for ever.
+// Advance moves the clock by d and runs each alarm on the way: the clock shows the alarm's time while its function runs. When Advance returns,
+// every timer that was due has fired: timers have sent, and functions of AfterFunc have been started, each in its own goroutine, but may not
+// have ended. Advance(0) fires the timers that are due at once. Advance panics if d is negative. A concurrent Advance waits for the first; an
+// Advance from inside an alarm would wait for ever.
 func (c *FakeClock) Advance(d time.Duration) {
 	if d < 0 {
 		panic("timingwheel: a clock does not go back")
@@ -76,7 +76,8 @@ func (c *FakeClock) Advance(d time.Duration) {
 	}
 }
 
-// step moves the clock to the first alarm, takes it off the list and returns its function; or moves the clock to end and returns nil.
+// step moves the clock to the first alarm that is due by end, removes that alarm from the list and returns its function. If no alarm is due by
+// end, step moves the clock to end and returns nil.
 func (c *FakeClock) step(end time.Time) func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +110,7 @@ func (a *fakeAlarm) Reset(d time.Duration) bool {
 	return set
 }
 
-// clearLocked reports whether the alarm was set.
+// clearLocked removes the alarm from the clock's list and reports whether it was there.
 func (a *fakeAlarm) clearLocked() bool {
 	i := slices.Index(a.clock.alarms, a)
 	if i < 0 {

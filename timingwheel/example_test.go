@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
-// peer is what a server keeps of one connection. A message only stores the time in lastSeen; the node stays where it is.
+// peer is a server's state of one connection. A message only stores the time in lastSeen; the node stays where it is.
 type peer struct {
 	name     string
 	lastSeen int64
@@ -46,7 +46,7 @@ func ExampleWheel() {
 	// looked 4 times
 }
 
-// A drop-in for package time where many timers are moved often and a few milliseconds do not matter.
+// Timers replace package time if many timers are moved often and a few milliseconds do not matter.
 func ExampleTimers() {
 	timers := timingwheel.New(nil)
 	defer timers.Close()
@@ -66,7 +66,7 @@ func ExampleTimers() {
 	// nothing else
 }
 
-// Code that is given Timers can be tested with a clock that stands still. A tick more is what the timers may be late.
+// A test can run code that uses Timers on a FakeClock. It advances the clock by one tick more, because timers may be that late.
 func ExampleFakeClock() {
 	const tick = 10 * time.Millisecond
 	clock := timingwheel.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -83,7 +83,7 @@ func ExampleFakeClock() {
 	// sent: 01:00:00
 }
 
-// A ticker drops ticks for who is slow, and ends when it is stopped.
+// A ticker drops ticks for a slow receiver, and ends when it is stopped.
 func ExampleTimers_NewTicker() {
 	clock := timingwheel.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	timers := timingwheel.New(&timingwheel.Options{Tick: time.Second, Clock: clock})
@@ -91,7 +91,7 @@ func ExampleTimers_NewTicker() {
 
 	heartbeat := timers.NewTicker(20 * time.Second)
 	for range 2 {
-		clock.Advance(time.Minute) // three ticks, of which one finds room
+		clock.Advance(time.Minute) // three ticks, of which the channel has room for one
 		fmt.Println((<-heartbeat.C).Format(time.TimeOnly), len(heartbeat.C))
 	}
 	heartbeat.Stop()

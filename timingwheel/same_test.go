@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
-// subject is a timer of either package as the scenario sees it. It keeps when its function ran.
+// subject is a timer of either package. It records the times at which its function ran.
 type subject struct {
 	c     <-chan time.Time
 	stop  func() bool
@@ -35,7 +35,7 @@ func (s *subject) runs() []time.Time {
 	return slices.Clone(s.ran)
 }
 
-// poll returns what can be received at once.
+// poll returns the value that can be received at once, if any.
 func (s *subject) poll() (at time.Time, ok bool) {
 	select {
 	case at = <-s.c:
@@ -45,7 +45,7 @@ func (s *subject) poll() (at time.Time, ok bool) {
 	}
 }
 
-// twins are a timer of package time and one of ours, made in the same instant.
+// twins are a timer of package time and one of this package, made in the same instant.
 type twins struct {
 	kind         string
 	theirs, ours *subject
@@ -56,9 +56,9 @@ const (
 	sameStep = 30 * time.Millisecond
 )
 
-// TestSameAsPackageTime plays one scenario on timers of package time and on ours, in fake time, and wants the same outcome of every
-// call. The calls are 30 ms apart, each 5 ms after a tick, and durations are such that nothing is due between the last tick before a
-// call and the call: so a tick more or less makes no difference.
+// TestSameAsPackageTime plays one scenario on timers of package time and of this package, in fake time, and requires the same outcome of every
+// call. The calls are 30 ms apart, each 5 ms after a tick, and durations are such that nothing is due between the last tick before a call and
+// the call: so a tick more or less makes no difference.
 func TestSameAsPackageTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) { // the TB without Deadline, which a bubble refuses
@@ -81,7 +81,7 @@ func TestSameAsPackageTime(t *testing.T) {
 	})
 }
 
-// sameStepOf makes new twins or does the same to both of a pair, and returns all there are.
+// sameStepOf makes new twins or calls the same method of both timers of a pair, and returns all twins.
 func sameStepOf(t *rapid.T, timers *timingwheel.Timers, all []*twins) []*twins {
 	kinds := []string{"timer", "func", "ticker"}
 	i := rapid.IntRange(-1, len(all)-1).Draw(t, "which")
@@ -106,7 +106,7 @@ func sameStepOf(t *rapid.T, timers *timingwheel.Timers, all []*twins) []*twins {
 			t.Fatalf("%s: Reset(%v) = %v, package time says %v", p.kind, d, got, want)
 		}
 	}
-	synctest.Wait() // for what was due at once
+	synctest.Wait() // for timers that were due at once
 	theirs, ours := p.theirs.runs(), p.ours.runs()
 	if !slices.EqualFunc(theirs, ours, func(a, b time.Time) bool { return !notSame(a, b) }) {
 		t.Fatalf("%s: ours ran at %v, that of package time at %v", p.kind, ours, theirs)
@@ -114,7 +114,7 @@ func sameStepOf(t *rapid.T, timers *timingwheel.Timers, all []*twins) []*twins {
 	return all
 }
 
-// notSame reports whether ours is early or a tick late.
+// notSame reports whether the timer of this package is early or a tick late.
 func notSame(theirs, ours time.Time) bool {
 	late := ours.Sub(theirs)
 	return late < 0 || late >= sameTick

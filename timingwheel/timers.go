@@ -6,41 +6,40 @@ import (
 	"time"
 )
 
-// All timers of one Timers are in one wheel under one lock, and one alarm of the clock wakes them: it is set to the wheel's Next
-// whenever that comes nearer, and set again when it has gone off. There is no goroutine but the one in which the clock runs the
-// alarm, at most one a tick. A timer that is stopped leaves the alarm alone; at worst it goes off once for nothing.
+// All timers of one Timers are in one wheel under one lock, and one alarm of the clock wakes them. The alarm is set to the wheel's Next whenever
+// Next comes nearer, and set again when it has gone off. The only goroutine is the one in which the clock runs the alarm, at most one a tick.
+// Stopping a timer leaves the alarm alone: at worst the alarm goes off once for nothing.
 //
-// Values are sent under the lock, into channels with room for one, so without waiting. Only so can Stop and Reset know what has
-// happened: a value is either still in its channel, whence they take it back, or somebody has received it. Functions are taken off
-// the wheel under the lock and started after it; nobody can tell that from a goroutine that takes its time to begin.
+// Values are sent under the lock, into channels with capacity 1, so a send does not block. Only then can Stop and Reset tell what has happened:
+// a value is either still in its channel, from which they take it back, or it has been received. Functions are taken off the wheel under the
+// lock and started after it is released. A caller cannot tell that from a goroutine that is slow to begin.
 
-// never is an instant that is far enough away for a timer that shall not fire, and comes before the last of int64.
+// never is the instant of a timer that shall not fire: 146 years after New, and still far below the largest int64.
 const never = math.MaxInt64 / 2
 
-// Options are the choices of [New]. They are copied. A number that is zero or less means the default.
+// Options are the settings of [New], which copies them. A number that is zero or less means the default.
 type Options struct {
-	// Tick is how coarse the timers are: they fire at most this much late. The default is 10 ms.
+	// Tick is the resolution of the timers: they fire at most this much late. The default is 10 ms.
 	Tick time.Duration
-	// Slots is the number of slots of the wheel, see [NewWheel]. While the next timer is further ahead than Slots times Tick there
-	// is one wake-up for each such time. The default is 4096.
+	// Slots is the number of slots of the wheel, see [NewWheel]. If the next timer is further ahead than Slots times Tick, there is one wake-up
+	// for each such time. The default is 4096.
 	Slots int
-	// Clock is where the time comes from. Nil means package time; it is for tests, see [FakeClock]. Inside a bubble of
-	// testing/synctest nil is right.
+	// Clock is the source of time, for tests: see [FakeClock]. Nil means package time, which is also right inside a bubble of testing/synctest.
 	Clock Clock
 }
 
-// Timers makes timers and tickers that behave as those of package time, but are coarse: they never fire early and at most one tick
-// late, counted from New, besides what the machine is late. For that, all that is due in one tick costs one wake-up, however many
-// they are. A reset costs about what it costs there, much of it for reading the clock; whoever knows the time and needs no lock is
-// much quicker with a [Wheel]. What differs from package time otherwise:
+// Timers makes timers and tickers that behave as those of package time, but are coarse. They never fire early, and at most one tick late,
+// counted from New, besides the delays of the machine. In return, all timers that are due in one tick cost one wake-up together. A reset costs
+// about as much as in package time, mostly for reading the clock. If the caller knows the time and needs no lock, a [Wheel] is much quicker.
+// Other differences from package time:
 //
-//   - A channel has room for one value, and len and cap say so.
-//   - A timer or ticker that is not stopped stays in memory until it fires or Close is called, even when nobody else refers to it.
+//   - A channel has capacity 1, which len and cap show.
+//   - A timer or ticker that is not stopped stays in memory until it fires or Close is called, even if the program drops all references.
 //   - A ticker whose period is shorter than the tick ticks once a tick.
 //
-// As there, a function that panics ends the program.
+// As in package time, a function that panics ends the program.
 //
-// All methods may be called by any goroutine at any time. Timers must be made by [New].
+// All methods are safe for concurrent use. Timers must be made by [New].
 type Timers struct {
 	// Set by New.
 	clock Clock // nil: package time
@@ -54,7 +53,7 @@ type Timers struct {
 	closed bool
 }
 
-// New makes Timers. It starts nothing: while no timer is scheduled nothing runs and nothing wakes up. Options may be nil.
+// New makes Timers with options o, which may be nil. While no timer is scheduled, no goroutine runs and nothing wakes up.
 func New(o *Options) *Timers {
 	if o == nil {
 		o = &Options{}
@@ -68,11 +67,11 @@ func New(o *Options) *Timers {
 	return s
 }
 
-// After returns a channel on which the time is sent once, after d, as time.After does.
+// After returns a channel that receives the time once, after d, as time.After does.
 func (s *Timers) After(d time.Duration) <-chan time.Time { return s.NewTimer(d).C }
 
-// AfterFunc calls f in a goroutine of its own after d, as time.AfterFunc does. The Timer can stop or repeat it; its C is nil. It
-// panics when f is nil.
+// AfterFunc calls f in its own goroutine after d, as time.AfterFunc does. The Timer can stop or repeat the call; its C is nil. AfterFunc panics
+// if f is nil.
 func (s *Timers) AfterFunc(d time.Duration, f func()) *Timer {
 	if f == nil {
 		panic("timingwheel: AfterFunc without a function")
@@ -90,8 +89,8 @@ func (s *Timers) NewTimer(d time.Duration) *Timer {
 	return t
 }
 
-// NewTicker returns a Ticker that sends the time on its channel C each d, as time.NewTicker does, and drops ticks for a slow receiver. It
-// panics when d is not positive.
+// NewTicker returns a Ticker that sends the time on its channel C every d, as time.NewTicker does, and drops ticks for a slow receiver.
+// NewTicker panics if d is not positive.
 func (s *Timers) NewTicker(d time.Duration) *Ticker {
 	if d <= 0 {
 		panic("timingwheel: NewTicker with a period that is not positive")
@@ -102,7 +101,7 @@ func (s *Timers) NewTicker(d time.Duration) *Ticker {
 	return t
 }
 
-// Tick returns the channel of a new Ticker that cannot be stopped but by Close, or nil when d is not positive, as time.Tick does.
+// Tick returns the channel of a new Ticker, or nil if d is not positive, as time.Tick does. Only Close stops that Ticker.
 func (s *Timers) Tick(d time.Duration) <-chan time.Time {
 	if d <= 0 {
 		return nil
@@ -110,16 +109,16 @@ func (s *Timers) Tick(d time.Duration) <-chan time.Time {
 	return s.NewTicker(d).C
 }
 
-// Len returns how many timers and tickers are going to fire.
+// Len returns the number of pending timers and tickers.
 func (s *Timers) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.wheel.Len()
 }
 
-// Close stops every timer and ticker. When it has returned nothing is sent any more, and nothing becomes due; it does not wait for the
-// functions of those that were due before, and may be called by them. Channels are not closed: who waits for one, waits on. Timers
-// made or reset after Close never fire. Closing again does nothing.
+// Close stops every timer and ticker. After it has returned, no value is sent and no function becomes due. Close does not wait for functions
+// that were due before, and may be called by them. Channels are not closed, so a goroutine that waits for one waits on. Timers that are made or
+// reset after Close never fire. Closing again does nothing.
 func (s *Timers) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,11 +129,11 @@ func (s *Timers) Close() {
 	if s.alarm != nil {
 		s.alarm.Stop()
 	}
-	s.wheel.Advance(math.MaxInt64, func(*Node[*timer]) {}) // lets go of all, so that none that is kept keeps the others
+	s.wheel.Advance(math.MaxInt64, func(*Node[*timer]) {}) // unlinks all, so that one referenced timer does not keep the others
 }
 
-// run is what the alarm calls. It may be called too early, too often, by more than one goroutine, and after Close, when there is
-// nothing to find.
+// run fires the timers that are due; the alarm calls it. A call may come too early, too often, from more than one goroutine, and after Close.
+// Such a call finds nothing to do.
 func (s *Timers) run() {
 	s.mu.Lock()
 	var present time.Time
@@ -163,7 +162,7 @@ func (s *Timers) run() {
 // sendLocked sends the present to a timer with a channel, and schedules it again if it ticks.
 func (s *Timers) sendLocked(t *timer, present time.Time, now int64) {
 	if t.period > 0 {
-		// Counted from when it should have ticked, so that being late does not add up.
+		// The next tick counts from the time at which this one should have come, so that delays do not add up.
 		late := now - t.node.At()
 		s.wheel.Schedule(&t.node, after(now, t.period-late%t.period))
 	}
@@ -180,9 +179,9 @@ func (s *Timers) scheduleLocked(t *timer, d time.Duration) {
 	}
 	now := s.now()
 	if s.wheel.Len() == 0 {
-		s.wheel.Advance(now, nil) // nobody was awake to tell it the time
+		s.wheel.Advance(now, nil) // the alarm was not set, so the wheel has not been told the time
 	}
-	at := int64(0) // long past: no waiting for the next tick
+	at := int64(0) // long past, so that the timer does not wait for the next tick
 	if d > 0 {
 		at = after(now, int64(d))
 	}
@@ -190,7 +189,7 @@ func (s *Timers) scheduleLocked(t *timer, d time.Duration) {
 	s.armLocked(now)
 }
 
-// armLocked sets the alarm, unless it goes off in time as it is.
+// armLocked sets the alarm to the wheel's Next, unless it is set to go off by then.
 func (s *Timers) armLocked(now int64) {
 	next, ok := s.wheel.Next()
 	if !ok || next >= s.armed {
@@ -208,7 +207,7 @@ func (s *Timers) armLocked(now int64) {
 	}
 }
 
-// now returns the present on the wheel's clock.
+// now returns the present time on the wheel's clock.
 func (s *Timers) now() int64 {
 	if s.clock == nil {
 		return int64(time.Since(s.start)) // cheaper than time.Now

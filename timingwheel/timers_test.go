@@ -15,10 +15,10 @@ import (
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
-// epoch is what fake clocks show at first.
+// epoch is the first time of fake clocks.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// countingClock counts how often it wakes somebody.
+// countingClock counts how often its alarms go off.
 type countingClock struct {
 	*timingwheel.FakeClock
 	wakes atomic.Int64
@@ -31,7 +31,7 @@ func (c *countingClock) AfterFunc(d time.Duration, f func()) timingwheel.Alarm {
 	})
 }
 
-// received returns what is in the channel.
+// received returns the values in the channel.
 func received(c <-chan time.Time) (at time.Time, ok bool) {
 	select {
 	case at = <-c:
@@ -41,7 +41,7 @@ func received(c <-chan time.Time) (at time.Time, ok bool) {
 	}
 }
 
-// TestNeverEarlyAndAtMostOneTickLate does anything to timers, by a fake clock, so that only the wheel can be late.
+// TestNeverEarlyAndAtMostOneTickLate calls random methods of timers on a fake clock, so that only the wheel can be late.
 func TestNeverEarlyAndAtMostOneTickLate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tick := rapid.SampledFrom([]time.Duration{time.Microsecond, 333 * time.Microsecond, 10 * time.Millisecond}).Draw(t, "tick")
@@ -103,8 +103,8 @@ func TestNeverEarlyAndAtMostOneTickLate(t *testing.T) {
 	})
 }
 
-// TestRaces lets many goroutines stop and reset the same timers while they fire, in fake time, where much happens in one instant. Each
-// start of a timer must have one outcome: somebody was told that it was stopped, or it ran. So the two sums agree.
+// TestRaces lets many goroutines stop and reset the same timers while they fire, in fake time, where much happens in one instant. Each start of
+// a timer must have one outcome: a call reported that it stopped the timer, or the timer fired. So the two sums agree.
 func TestRaces(t *testing.T) {
 	for _, kind := range []string{"func", "channel"} {
 		t.Run(kind, func(t *testing.T) {
@@ -153,8 +153,8 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// soon is not at once: a timer of package time that is due when it is started is run by who starts it, and where that is in a bubble of synctest
-// while others run, they share what the race detector keeps for one goroutine, which crashes it now and then (Go 1.26).
+// soon is longer than zero. A timer of package time that is due when it is started is run by the goroutine that starts it. If that goroutine is
+// in a bubble of synctest while others run, they share the race detector's state of one goroutine, which crashes it now and then (Go 1.26).
 func soon(r *rand.Rand) time.Duration { return time.Duration(1+r.IntN(2)) * time.Millisecond }
 
 // disturb stops and resets timers, and waits a little now and then.
@@ -176,7 +176,7 @@ func disturb(r *rand.Rand, all []*timingwheel.Timer, started, stopped *atomic.In
 	}
 }
 
-// TestNothingStale has each goroutine reset a timer of its own as it fires. What it receives must be of the last time.
+// TestNothingStale has each goroutine reset its own timer as it fires. A received value must be of the last reset.
 func TestNothingStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timers := timingwheel.New(&timingwheel.Options{Tick: time.Millisecond, Slots: 64})

@@ -6,40 +6,40 @@ import (
 	"time"
 )
 
-// A node due in tick t waits in the list of slot t modulo the number of slots, together with those due whole rounds later, which
-// stay when the hand passes: the instant in each node tells them apart. A bitmap says which lists are not empty, so passing empty
-// slots costs next to nothing and a jump of the clock, however long, at most one round.
+// A node that is due in tick t waits in the list of slot t modulo the number of slots. The list also holds nodes that are due whole rounds
+// later: they stay when time passes the slot, and the instant in each node tells them apart. A bitmap says which lists are not empty, so passing
+// empty slots costs next to nothing, and a jump of the clock, however long, at most one round.
 //
-// The tick of an instant is rounded up and the tick of the present down. That makes the wheel late instead of early, and lets a
-// caller who sleeps until Next find a whole tick's nodes due at once.
+// The tick of an instant is rounded up and the tick of the present down. That makes the wheel late instead of early. A caller that sleeps until
+// Next then finds a whole tick's nodes due at once.
 //
-// What is due is first gathered into a list of its own and then expired from its front, so that expire may move and cancel any
-// node. Two lists take turns: while Advance empties one, what expire schedules into the past gathers in the other, for the next time.
+// Advance first gathers the due nodes into a list of their own, and then expires them from its front, so that expire may move and cancel any
+// node. There are two such lists: while Advance empties one, nodes that expire schedules into the past go to the other, for the next Advance.
 
-// The defaults of NewWheel: a round of 41 s, so that the usual timeouts are looked at once, in 32 KiB.
+// The defaults of NewWheel. They make a round of 41 s, longer than most timeouts, and a table of 32 KiB.
 const (
 	defaultTick  = 10 * time.Millisecond
 	defaultSlots = 4096
 )
 
-// The limits of NewWheel. With a tick of a microsecond tick numbers stay far from the end of int64.
+// The limits of NewWheel. The shortest tick is a microsecond, so tick numbers stay far below the largest int64.
 const (
 	minTick  = time.Microsecond
 	minSlots = 64 // one word of the bitmap
 	maxSlots = 1 << 24
 )
 
-// Node is one timer of a wheel. It is meant to be a field of what it belongs to, with a pointer back in Value, so that scheduling
-// allocates nothing; with a pointer it has 40 bytes. The zero value is ready. A node is in at most one wheel at a time and must not be
-// copied while it is there. Its methods are guarded by whatever guards the wheel.
+// Node is one timer of a wheel. It is meant to be a field of the object that it belongs to, with a pointer to that object in Value, so that
+// scheduling allocates nothing. A node whose Value is a pointer has 40 bytes. The zero value is ready for use. A node is in at most one wheel at
+// a time, and must not be copied while it is in one. The lock that guards the wheel also guards the methods of its nodes.
 type Node[T any] struct {
 	_ noCopy
 
-	// Value is the owner's, the wheel never touches it.
+	// Value belongs to the owner of the node. The wheel never touches it.
 	Value T
 
 	// Owned by the wheel.
-	prev, next *Node[T] // a ring
+	prev, next *Node[T] // neighbours in the ring that makes up a list
 	at         int64
 	list       uint32 // 1 + the index of the list it is in, or 0
 }
@@ -50,33 +50,33 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// Scheduled reports whether the node is in a wheel: it is from Schedule until Cancel or until just before expire is called with it.
+// Scheduled reports whether the node is in a wheel. It is, from Schedule until Cancel, or until just before expire is called with it.
 func (n *Node[T]) Scheduled() bool { return n.list != 0 }
 
-// At returns the instant last given to Schedule, in the nanoseconds of the wheel's clock, or zero if there was none.
+// At returns the instant that was last given to Schedule, in nanoseconds of the wheel's clock, or zero if there was none.
 func (n *Node[T]) At() int64 { return n.at }
 
-// Wheel is a hashed timing wheel (Varghese and Lauck 1987, scheme 6) without goroutine, lock or clock. Instants are nanoseconds on
-// any clock that does not go back and is not negative; the wheel knows of the present only what Advance was last told, and before that
-// believes it to be 0. It must be made by [NewWheel] and used by one goroutine at a time.
+// Wheel is a hashed timing wheel (Varghese and Lauck 1987, scheme 6) without goroutine, lock or clock. Instants are nanoseconds on any clock
+// that does not go back and is not negative. The wheel takes the present from the last Advance; before the first one the present is 0. A Wheel
+// must be made by [NewWheel] and used by one goroutine at a time.
 type Wheel[T any] struct {
 	tick  int64
 	slots int
 	mask  int64
 	last  int64 // the last tick whose instant is an int64
 
-	lists []*Node[T] // the first of each ring: slots of them, and two that hold what is due
-	bits  []uint64   // which slots are not empty
+	lists []*Node[T] // the first node of each ring: one ring per slot, then two rings of due nodes
+	bits  []uint64   // which slots are not empty, one bit each
 
-	now     int64 // the tick up to which everything was handled
-	soonest int64 // no slot before this tick's has anything to look at; math.MaxInt64 when all are empty
-	past    int   // the list for what is scheduled at or before now: slots or slots+1
+	now     int64 // the tick up to which the due nodes have expired
+	soonest int64 // the slots of all ticks before this one are empty; math.MaxInt64 if all slots are
+	past    int   // the list for nodes that are scheduled at or before now: slots or slots+1
 	len     int
 }
 
-// NewWheel makes an empty wheel. One round takes tick times slots; a node further ahead is looked at once a round until it is due,
-// so a round should be about as long as the usual timeout. The slots are rounded up to a power of two from 64 to 2²⁴ and cost 8
-// bytes each. A tick shorter than 1 µs is 1 µs. Zero or less means the default: 10 ms, 4096 slots.
+// NewWheel makes an empty wheel. One round takes tick times slots. A node further ahead is examined once a round until it is due, so a round
+// should be about as long as the usual timeout. The slots are rounded up to a power of two from 64 to 2²⁴ and cost 8 bytes each. A tick shorter
+// than 1 µs is raised to 1 µs. Zero or less means the default: 10 ms, 4096 slots.
 func NewWheel[T any](tick time.Duration, slots int) *Wheel[T] {
 	if tick <= 0 {
 		tick = defaultTick
@@ -102,9 +102,9 @@ func NewWheel[T any](tick time.Duration, slots int) *Wheel[T] {
 // Len returns how many nodes are scheduled.
 func (w *Wheel[T]) Len() int { return w.len }
 
-// Schedule makes n expire at the given instant: in the first Advance whose present has reached the tick at or after it. A node that is
-// scheduled already is moved. An instant in a tick that Advance has passed means the next Advance, whatever its present. It costs
-// the same for any instant and any number of nodes.
+// Schedule makes n expire at the given instant: in the first Advance whose present has reached the tick at or after it. If n is scheduled
+// already, it is moved. If the instant is in a tick that Advance has passed, n expires in the next Advance, whatever its present. The cost does
+// not depend on the instant or the number of nodes.
 func (w *Wheel[T]) Schedule(n *Node[T], at int64) {
 	n.at = at
 	t := at / w.tick
@@ -125,7 +125,7 @@ func (w *Wheel[T]) Schedule(n *Node[T], at int64) {
 	w.link(n, list)
 }
 
-// Cancel takes n out of the wheel and reports whether it was there. It costs the same for any number of nodes.
+// Cancel takes n out of the wheel and reports whether it was there. The cost does not depend on the number of nodes.
 func (w *Wheel[T]) Cancel(n *Node[T]) bool {
 	if n.list == 0 {
 		return false
@@ -134,12 +134,13 @@ func (w *Wheel[T]) Cancel(n *Node[T]) bool {
 	return true
 }
 
-// Advance tells the wheel the present and calls expire for each node that is due: never for one whose instant is after now, and
-// always for one whose instant is a tick or more before it. Their order is not defined. A node is no longer scheduled when expire is
-// called with it; expire may schedule and cancel this one and any other, but not call Advance. What it schedules into the past
-// waits for the next Advance; what it cancels is not expired any more. If expire panics, what was still due expires later.
+// Advance tells the wheel the present time and calls expire for each node that is due: never for a node whose instant is after now, and always
+// for a node whose instant is a tick or more before now. The order of the calls is not defined. A node is no longer scheduled when expire is
+// called with it. The function expire may schedule and cancel this node and any other, but must not call Advance. A node that expire schedules
+// into the past waits for the next Advance; a node that expire cancels does not expire. If expire panics, the due nodes that remain expire
+// later.
 //
-// Passing time costs nothing for empty slots and never more than one round. A present before the last one counts as the last one.
+// Empty slots cost nothing to pass, and Advance visits at most one round of slots. A present before the last one counts as the last one.
 func (w *Wheel[T]) Advance(now int64, expire func(*Node[T])) {
 	due := w.past
 	w.past = 2*w.slots + 1 - due
@@ -156,7 +157,7 @@ func (w *Wheel[T]) Advance(now int64, expire func(*Node[T])) {
 	}
 }
 
-// gather moves what is due, in the slots from tick from up to the present, to the list due.
+// gather moves the due nodes, in the slots from tick from up to the present, to the list due.
 func (w *Wheel[T]) gather(from int64, due int) {
 	last := min(w.now, from+w.mask)
 	edge := w.now * w.tick
@@ -184,7 +185,7 @@ func (w *Wheel[T]) filled(t int64) int64 {
 	i := int(t & w.mask)
 	k := i / 64
 	word := w.bits[k] &^ (1<<(i%64) - 1)
-	for range len(w.bits) + 1 { // the first word twice: its upper end, at last its lower one
+	for range len(w.bits) + 1 { // the first word is read twice: its upper bits first, its lower bits last
 		if word != 0 {
 			slot := int64(k*64 + bits.TrailingZeros64(word))
 			return t + (slot-t)&w.mask
@@ -195,9 +196,9 @@ func (w *Wheel[T]) filled(t int64) int64 {
 	return math.MaxInt64
 }
 
-// Next returns an instant before which Advance has nothing to do, so that a caller may sleep until then; ok is false when nothing is
-// scheduled. Advance may find nothing to expire even then: the instant is a lower bound, never more than one round ahead, and
-// cancelling a node does not move it. It costs the same for any number of nodes.
+// Next returns an instant before which Advance has nothing to do, so that a caller may sleep until then. If no node is scheduled, ok is false.
+// The instant is a lower bound, at most one round ahead: Advance may find no due node even then, and cancelling a node does not move the
+// instant. The cost does not depend on the number of nodes.
 func (w *Wheel[T]) Next() (at int64, ok bool) {
 	switch {
 	case w.len == 0:

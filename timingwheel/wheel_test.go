@@ -92,7 +92,7 @@ func TestExpireCancelsAndMovesOthers(t *testing.T) {
 	}
 	var first int
 	calls := 0
-	w.Advance(tick, func(n *node) { // whichever is the first cancels one of the others and moves the remaining two
+	w.Advance(tick, func(n *node) { // the first node cancels one of the others and moves the remaining two
 		if calls++; calls > 1 {
 			t.Errorf("%d expired after it had been cancelled or moved", n.Value)
 			return
@@ -241,7 +241,7 @@ func (l *laws) advance() {
 	l.held = nil
 }
 
-// check compares what can be seen at any time.
+// check compares the observable state of wheel and model.
 func (l *laws) check(t *rapid.T) {
 	if got := l.w.Len(); got != len(l.due) {
 		t.Fatalf("Len is %d, want %d", got, len(l.due))
