@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-push/sluice/codec"
 )
 
-// Nothing is allocated for a message, unless it is compressed.
+// Codecs allocate nothing for a message that is not compressed.
 func TestNoAllocation(t *testing.T) {
 	for _, bb := range benchmarked() {
 		if _, ok := bb.c.(*codec.Compressed); ok {
@@ -32,8 +32,8 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// What compression needs is used again: a compressor has more than half a megabyte, and the buffer is larger than the message. The
-// bounds are that high because pools lose some of what they are given, under -race a quarter.
+// Compressors and buffers are used again: a compressor has more than half a megabyte, and the buffer is larger than the message. The bounds are
+// that high because a sync.Pool drops some of its items, a quarter under -race.
 func TestCompressionReuses(t *testing.T) {
 	const rounds, size = 400, 100 << 10              // so many that chance does not matter
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which empties pools

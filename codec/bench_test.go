@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-push/sluice/codec"
 )
 
-// text is a message as those of a market data feed.
+// text is a message like those of a market data feed.
 func text(size int) []byte {
 	var out strings.Builder
 	for i := 0; out.Len() < size; i++ {
@@ -86,7 +86,7 @@ func BenchmarkAppendEncode(b *testing.B) {
 	}
 }
 
-// What the copy alone costs, for comparison.
+// The cost of the copy alone, for comparison.
 func BenchmarkCopy(b *testing.B) {
 	var buf []byte
 	msg := make([]byte, 915)
@@ -95,7 +95,7 @@ func BenchmarkCopy(b *testing.B) {
 	}
 }
 
-// Compressing without pools: what they are for.
+// Compressing without pools, to show what pools save.
 func BenchmarkCompressionWithoutPool(b *testing.B) {
 	msg := text(915)
 	b.ReportAllocs()
@@ -111,7 +111,7 @@ func BenchmarkCompressionWithoutPool(b *testing.B) {
 	}
 }
 
-// A message of the largest size that a peer sends byte by byte: what it costs for each byte.
+// The cost of each byte if a peer sends a message of the largest size byte by byte.
 func BenchmarkDelimiterByteByByte(b *testing.B) {
 	for _, bb := range []struct{ name, end, fill string }{{"newline", "\n", "x"}, {"crlfcrlf", "\r\n\r\n", "\r\n\r"}} {
 		b.Run(bb.name, func(b *testing.B) {
@@ -130,7 +130,7 @@ func BenchmarkDelimiterByteByByte(b *testing.B) {
 	}
 }
 
-// Blocks that contain nothing but tables, 64 KiB of them: what the worst frame costs.
+// The cost of the worst frame: 64 KiB of blocks that contain nothing but tables.
 func BenchmarkDecompressTables(b *testing.B) {
 	const blocks = 1400
 	c := codec.NewCompression(nil).New(codec.Raw{Max: -1})

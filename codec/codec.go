@@ -2,39 +2,40 @@ package codec
 
 import "errors"
 
-// DefaultMax is the largest message, in bytes, when a codec's Max is zero.
+// DefaultMax is the size of the largest message, in bytes, if a codec's Max is zero.
 const DefaultMax = 64 << 10
 
-// Errors of the codecs, to be compared with errors.Is. None of them is io.EOF, which would tell a session that the peer ended in
+// Errors of the codecs, to be compared with errors.Is. None of them is io.EOF, which would tell a session that the peer has ended the stream in
 // order.
 var (
-	// ErrTooLarge says that a message is larger than Max, or than its length field can say.
+	// ErrTooLarge says that a message is larger than Max, or than its length field can express.
 	ErrTooLarge = errors.New("codec: message is too large")
-	// ErrLength says that the length of [Length] means nothing: it is smaller than what it counts at least, a varint has no end,
-	// or a whole frame to be encoded does not have the length it declares.
-	ErrLength = errors.New("codec: length is wrong")
+	// ErrLength says that the length of a [Length] frame is invalid: it is smaller than the bytes that it always counts, a varint has no end, or
+	// a whole frame to be encoded does not have the length that it declares.
+	ErrLength = errors.New("codec: length is invalid")
 	// ErrNewline says that a message for [Line] contains a line feed or ends in a carriage return: the receiver would see
 	// another message.
 	ErrNewline = errors.New("codec: message contains a line end")
-	// ErrDelimiter says that a message for [Delimiter] contains the delimiter, or forms one with the delimiter behind it.
+	// ErrDelimiter says that a message for [Delimiter] contains the delimiter, or forms one together with the delimiter that follows it.
 	ErrDelimiter = errors.New("codec: message contains the delimiter")
-	// ErrSize says that a message for [Fixed] does not have its size.
+	// ErrSize says that a message for [Fixed] does not have the fixed size.
 	ErrSize = errors.New("codec: message is not of the fixed size")
-	// ErrCorrupt says that a message for [Compressed] is not what a compressor writes: its form is unknown, it is cut off or
-	// damaged, its checksum is wrong, or something follows its end.
+	// ErrCorrupt says that a message for [Compressed] is not the output of a compressor: its form is unknown, it is truncated or damaged, its
+	// checksum is wrong, or bytes follow its end.
 	ErrCorrupt = errors.New("codec: compressed message is corrupt")
 )
 
-// Framer is what all codecs here have in common, and what [Compression] is put around: two methods that do as the package comment
-// says. Users write their own. It is the same interface as Codec of package session.
+// Framer is the interface of all codecs of this package, and the inner codec of a [Compression]. The package comment describes the two methods.
+// Users can write their own. It is the same interface as Codec of package session.
 type Framer interface {
-	// Decode looks at in, the unread bytes of a connection, and returns the message at its start and how many bytes it used.
+	// Decode looks for a message at the start of in, the unread bytes of a connection. It returns the message and the number of bytes that the
+	// message used.
 	Decode(in []byte) (msg []byte, n int, err error)
-	// AppendEncode appends msg to dst as it goes over the wire.
+	// AppendEncode appends the frame of msg to dst, as it goes over the wire.
 	AppendEncode(dst, msg []byte) ([]byte, error)
 }
 
-// limit returns what a Max field means: zero is the default, negative is no limit.
+// limit returns the limit that a Max field stands for: zero is the default, negative is no limit.
 func limit(limit int) uint64 {
 	switch {
 	case limit == 0:

@@ -214,7 +214,7 @@ func TestAppendEncode(t *testing.T) {
 	}
 }
 
-// A setting that means nothing is a mistake of the programmer, and is named at the first call.
+// An invalid setting is a mistake of the programmer, and the first call panics with its name.
 func TestBadSettingsPanic(t *testing.T) {
 	decodes := func(c codec.Framer) func() { return func() { _, _, _ = c.Decode(nil) } }
 	encodes := func(c codec.Framer) func() { return func() { _, _ = c.AppendEncode(nil, nil) } }

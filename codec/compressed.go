@@ -2,7 +2,7 @@ package codec
 
 import "fmt"
 
-// Compressed compresses each message by itself, around a codec that cuts the frames. [Compression.New] makes one for each
+// Compressed is a codec that compresses each message by itself and frames it with another codec. [Compression.New] makes one for each
 // connection; with sessions, in Open:
 //
 //	comp := codec.NewCompression(nil)
@@ -12,43 +12,42 @@ import "fmt"
 //
 // # On the wire
 //
-// The payload of a frame is one byte that says what follows, and what follows:
+// The payload of a frame is one byte that says what follows, and the body:
 //
-//	0  the message as it is: it is small, or does not shrink
+//	0  the message, uncompressed: it is small, or does not shrink
 //	1  raw deflate (RFC 1951)
 //	2  one member of gzip (RFC 1952)
 //
-// All three are understood, whatever is written. The compressed data fills the frame exactly: data that is cut off, bytes after its
-// end, a second member, a wrong checksum, and any other first byte are [ErrCorrupt], as is a frame without payload. A member may have
-// the optional fields of its header, which are skipped. There is no dictionary: no message depends on another, so one encoded frame
-// can be written to many connections.
+// Decode accepts all three forms, whatever AppendEncode writes. The compressed data must fill the frame exactly. Truncated data, bytes after its
+// end, a second member, a wrong checksum, any other first byte and a frame without payload give [ErrCorrupt]. A member may have the optional
+// fields of its header, which are skipped. There is no dictionary: no message depends on another, so one encoded frame can be written to many
+// connections.
 //
 // # Cost
 //
-// No size that a peer declares is believed. Decode stops at Max: a bomb costs the time to decompress Max bytes, and no more memory
-// than twice that, which is given back at once. There is another kind of bomb: compress/flate builds tables for each block, and for a
-// block of 46 bytes that contains nothing they can take 38 KB and 50 µs, garbage as soon as the next block begins. So a peer pays a
-// byte for a microsecond, and the limit of the inner codec, which is one for what is compressed, is worth being small.
+// Decode relies on no size that a peer declares. It stops at Max: a decompression bomb costs the time to decompress Max bytes, and at most twice
+// that memory, which is given back at once. There is another kind of bomb: compress/flate builds tables for each block. For an empty block of 46
+// bytes they can take 38 KB and 50 µs; they are garbage as soon as the next block begins. So one byte from the peer can cost a microsecond. The
+// limit of the inner codec bounds the compressed size, and should therefore be small.
 //
-// AppendEncode borrows a compressor of about a megabyte, of which there are as many as there are encoders at the same time. Decode borrows
-// a decompressor of 40 KB, and for a message that was compressed a buffer, which stays borrowed until the next Decode, or until
-// [Compressed.Rest] is called.
+// AppendEncode borrows a compressor of about a megabyte; there are as many of these as there are concurrent encoders. Decode borrows a
+// decompressor of 40 KB. For a compressed message, Decode also borrows a buffer, until the next Decode or until [Compressed.Rest] is called.
 //
 // # Concurrency
 //
-// Decode and Rest belong to the goroutine that reads the connection. AppendEncode may be called by any number of others at the same
-// time, if inner allows it.
+// Decode and Rest must be called by the goroutine that reads the connection. AppendEncode may be called by any number of other goroutines at the
+// same time, if the inner codec allows it.
 type Compressed struct {
-	// Set at New.
+	// Set by New.
 	shared *Compression
 	inner  Framer
 
 	// Owned by the reader.
-	lent *buffer // holds the last message
+	lent *buffer // the memory of the last message, or nil
 }
 
-// Decode returns the first message in in, as the package comment says. It fails with [ErrTooLarge], [ErrCorrupt] and the errors of
-// the inner codec. msg is valid until the next call of Decode or Rest.
+// Decode returns the first message in in, as the package comment describes. It fails with [ErrTooLarge], [ErrCorrupt] and the errors of the
+// inner codec. The message is valid until the next call of Decode or Rest.
 func (c *Compressed) Decode(in []byte) (msg []byte, n int, err error) {
 	c.Rest()
 	payload, n, err := c.inner.Decode(in)
@@ -62,7 +61,7 @@ func (c *Compressed) Decode(in []byte) (msg []byte, n int, err error) {
 	return msg, n, nil
 }
 
-// unpack returns the message in the payload of a frame.
+// unpack returns the message in the payload of a frame. It may set c.lent.
 func (c *Compressed) unpack(payload []byte) (msg []byte, err error) {
 	if len(payload) == 0 {
 		return nil, fmt.Errorf("%w: the frame is empty", ErrCorrupt)
@@ -90,8 +89,8 @@ func (c *Compressed) unpack(payload []byte) (msg []byte, err error) {
 	return b[:len(b):len(b)], nil
 }
 
-// AppendEncode appends msg to dst, compressed if that makes it smaller. It fails with [ErrTooLarge] and the errors of the inner
-// codec. A session calls it under its write lock; who sends the same message to many encodes it once and uses Session.WriteShared.
+// AppendEncode appends the frame of msg to dst, compressed if that makes it smaller. It fails with [ErrTooLarge] and the errors of the inner
+// codec. A session calls it under its write lock. To send one message to many sessions, encode it once and use Session.WriteShared.
 func (c *Compressed) AppendEncode(dst, msg []byte) ([]byte, error) {
 	if uint64(len(msg)) > c.shared.most {
 		return dst, fmt.Errorf("%w: it has %d bytes, at most %d are allowed", ErrTooLarge, len(msg), c.shared.most)
@@ -103,8 +102,8 @@ func (c *Compressed) AppendEncode(dst, msg []byte) ([]byte, error) {
 	return dst, err
 }
 
-// Rest gives the memory of the last message back: that message must not be used any more. It is never necessary, since Decode does
-// the same. At the end of a handler it saves what an idle connection would keep, up to 128 KiB or a larger last message.
+// Rest gives back the memory of the last message, which must not be used any more. A call is never necessary, because Decode does the same. At
+// the end of a handler, Rest saves the memory that an idle connection would keep: up to 128 KiB, or a larger last message.
 func (c *Compressed) Rest() {
 	if c.lent != nil {
 		c.shared.putBuffer(c.lent)

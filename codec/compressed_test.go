@@ -57,7 +57,7 @@ func unpack(limit int, payload []byte) ([]byte, error) {
 	return msg, err
 }
 
-// payloads are what peers may send, right and wrong.
+// payloads are valid and invalid payloads of a peer.
 func payloads() [][]byte {
 	msg := []byte(strings.Repeat("hello ", 20))
 	bomb := payload(1, make([]byte, 1<<20))
@@ -139,7 +139,7 @@ func change(p []byte, at int) []byte {
 	return p
 }
 
-// What is written is what decompressors of others read, and plain when that is no larger.
+// The decompressors of the standard library read the payloads that are written. A payload is plain if that is no larger.
 func TestPack(t *testing.T) {
 	text := []byte(strings.Repeat("hello ", 50))
 	tests := []struct {
@@ -181,7 +181,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// The limits in both directions, and that of what is inside.
+// The limits in both directions, and the limit of the inner codec.
 func TestCompressedLimits(t *testing.T) {
 	comp := codec.NewCompression(&codec.CompressionOptions{Max: 300})
 	small, large := comp.New(codec.Length{Max: 300}), comp.New(codec.Length{Max: 301})
@@ -201,7 +201,7 @@ func TestCompressedLimits(t *testing.T) {
 	}
 }
 
-// skipper is an inner codec of which some frames give no message, as that of a protocol with pings.
+// skipper is an inner codec whose frames do not all contain a message, like that of a protocol with pings.
 type skipper struct{ codec.Length }
 
 func (c skipper) Decode(in []byte) ([]byte, int, error) {
@@ -222,7 +222,8 @@ func TestCompressedWithoutMessage(t *testing.T) {
 	}
 }
 
-// A message is valid until the next Decode of its own codec, whatever others do meanwhile; -race and the contents would tell.
+// A message is valid until the next Decode of its own codec, whatever other codecs do meanwhile. A violation shows in the contents or under
+// -race.
 func TestCompressedConcurrently(t *testing.T) {
 	comp := codec.NewCompression(nil)
 	var wg sync.WaitGroup

@@ -37,8 +37,7 @@ func Example() {
 	// at least 6 bytes more are needed
 }
 
-// TLV is a codec of one's own: a byte that says what kind of message it is, a byte of length, the value. The message it hands out
-// is the kind and the value.
+// TLV is a custom codec: a byte for the kind of message, a byte of length, the value. The decoded message is the kind and the value.
 type TLV struct{}
 
 var errTLV = errors.New("tlv: a message is its kind and at most 255 bytes")
@@ -51,7 +50,7 @@ func (TLV) Decode(in []byte) (msg []byte, n int, err error) {
 	if len(in) < whole {
 		return nil, len(in) - whole, nil // the rest of the value is missing
 	}
-	in[1] = in[0] // in may be changed as far as it is used
+	in[1] = in[0] // the bytes of in that are used may be changed
 	return in[1:whole:whole], whole, nil
 }
 
@@ -63,7 +62,7 @@ func (TLV) AppendEncode(dst, msg []byte) ([]byte, error) {
 	return append(dst, msg[1:]...), nil
 }
 
-// A codec of one's own, and a server that speaks it: messages of kind 1 come back as kind 2.
+// A custom codec, and a server that uses it: messages of kind 1 come back as kind 2.
 func Example_ownCodec() {
 	srv := session.NewServer(TLV{}, &session.Handler{
 		Message: func(s *session.Session, msg []byte) {
@@ -90,8 +89,8 @@ func Example_ownCodec() {
 	// "\x02\x05world"
 }
 
-// A protocol whose frames begin with 4 bytes of length that count themselves, followed by a command and an id. The handler may see
-// the whole frame, which is what a proxy wants, or what comes after the length.
+// A protocol whose frames begin with 4 bytes of length that count themselves, followed by a command and an id. The handler may see the whole
+// frame, which is what a proxy wants, or only the part after the length.
 func ExampleLength() {
 	frame := []byte("\x00\x00\x00\x12\x02\x00\x00\x00\x00\x00\x00\x00\x07hello")
 
@@ -108,7 +107,7 @@ func ExampleLength() {
 // Compression is shared, the codec belongs to one session and is made in Open.
 func ExampleCompression() {
 	comp := codec.NewCompression(&codec.CompressionOptions{Max: 1 << 20})
-	frames := codec.Length{Max: 64 << 10} // of what is compressed
+	frames := codec.Length{Max: 64 << 10} // the limit of the compressed size
 	srv := session.NewServer(nil, &session.Handler{
 		Open:    func(s *session.Session) error { s.SetCodec(comp.New(frames)); return nil },
 		Message: func(s *session.Session, msg []byte) { _ = s.Send(msg) },
@@ -132,7 +131,7 @@ func ExampleCompression() {
 	// 50000 bytes in a frame of less than 1,000: true <nil>
 }
 
-// found prints the messages that a codec finds in a stream, and how much of it is left.
+// found prints the messages that a codec finds in a stream, and the number of bytes that are left.
 func found(c codec.Framer, stream string) {
 	in := []byte(stream)
 	for {
@@ -180,7 +179,7 @@ func ExampleFixed() {
 	// Output: "0021" "0023" left: 2 <nil>
 }
 
-// Whatever has arrived, for who has a parser already. The boundaries mean nothing.
+// Raw passes on the bytes that have arrived, for programs with their own parser. The boundaries mean nothing.
 func ExampleRaw() {
 	found(codec.Raw{}, "GET / HT")
 	found(codec.Raw{Max: 5}, "GET / HT")

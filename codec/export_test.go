@@ -1,6 +1,6 @@
 package codec
 
-// ReleaseTwice gives one buffer back twice.
+// ReleaseTwice returns one buffer to the pool twice.
 func ReleaseTwice(c *Compression) {
 	b := c.buffer()
 	c.putBuffer(b)

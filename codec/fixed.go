@@ -2,13 +2,13 @@ package codec
 
 import "fmt"
 
-// Fixed is for messages that all have the same size: they are the frames. All methods may be called concurrently.
+// Fixed is a codec for messages that all have the same size and no other framing. All methods may be called concurrently.
 type Fixed struct {
-	// Size is the size of each message in bytes. Less than 1 makes every call panic.
+	// Size is the size of each message in bytes. If it is less than 1, every call panics.
 	Size int
 }
 
-// Decode returns the first message in in, as the package comment says. It never fails.
+// Decode returns the first message in in, as the package comment describes. It never fails.
 func (c Fixed) Decode(in []byte) (msg []byte, n int, err error) {
 	c.check()
 	if len(in) < c.Size {
@@ -26,7 +26,7 @@ func (c Fixed) AppendEncode(dst, msg []byte) ([]byte, error) {
 	return append(dst, msg...), nil
 }
 
-// AppendHeader appends nothing: a frame is the message as it is. It fails with [ErrSize].
+// AppendHeader appends nothing, because a frame is just the message. It fails with [ErrSize].
 func (c Fixed) AppendHeader(dst, msg []byte) ([]byte, error) {
 	c.check()
 	if len(msg) != c.Size {

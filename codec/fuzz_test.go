@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzDecode checks that it makes no difference in which pieces the bytes arrive, that nothing is lost by waiting for what was asked
-// for, and that an error is found with no fewer bytes only because they arrived together.
+// FuzzDecode checks that the result does not depend on the pieces in which the bytes arrive. No message may be lost by waiting for the requested
+// bytes, and an error must not need fewer bytes only because they arrived together.
 func FuzzDecode(f *testing.F) {
 	for i, tt := range tried {
 		f.Add(uint8(i), uint8(2), []byte("\x00\x03abc\x03\x00abc\nline\r\n\x00\x00\x00\x02hi--"))
@@ -31,7 +31,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzEncode checks that what is encoded is decoded again.
+// FuzzEncode checks that Decode restores an encoded message.
 func FuzzEncode(f *testing.F) {
 	for i := range tried {
 		f.Add(uint8(i), []byte("hello"), []byte{})
@@ -42,7 +42,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// FuzzInflate checks what is decompressed against the limit, for data that nothing frames: the rest of in is one payload.
+// FuzzInflate checks the size of decompressed data against the limit, without framing: the rest of in is one payload.
 func FuzzInflate(f *testing.F) {
 	for i, tt := range payloads() {
 		f.Add(uint8(i), tt)

@@ -28,14 +28,14 @@ var edges = []uint64{
 	math.MaxInt32, 1 << 31, math.MaxUint32, 1 << 32, math.MaxInt64 - 8, math.MaxInt64, 1 << 63, math.MaxUint64 - 3, math.MaxUint64,
 }
 
-// fragments are what delimiters, varints and forms of compression consist of, whole and in part.
+// fragments are delimiters, varints and compressed data, whole and in part.
 var fragments = []string{
 	"\n", "\r", "\r\n", "\r\n\r", "\r\n\r\n", "\x00", "a", "ab", "aba", "-", "--------------------------------------", "hello",
 	"\x80", "\x80\x80\x80\x80\x80\x80\x80\x80\x80", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
 	"\x01\x00", "\x00\x00\xff\xff", "\x1f\x8b\x08\x1f", "\x01", "\x02",
 }
 
-// hostile appends a frame of a peer that means no good.
+// hostile appends a frame of a malicious peer.
 func hostile(dst []byte, r *rand.Rand) []byte {
 	switch r.Uint32N(4) {
 	case 0: // a length at an edge, or near it, with something before and behind it
@@ -75,8 +75,8 @@ func hostile(dst []byte, r *rand.Rand) []byte {
 // filler is long enough to exceed the smaller limits.
 var filler = bytes.Repeat([]byte("."), 64)
 
-// A million frames of hostile peers crash nothing, and nothing allocates what they declare: the bytes that one call of Decode may
-// allocate are those of an error. Each fourth frame comes cut in two as well, which must not make a difference.
+// A million frames of malicious peers cause no panic, and Decode allocates no memory for the lengths that they declare: one call may only
+// allocate an error. Each fourth frame also arrives in two parts, which must not make a difference.
 func TestHostileFrames(t *testing.T) {
 	const frames, batch, most = 1_000_000, 10_000, 500
 	r := rand.New(rand.NewPCG(2026, 11))
@@ -102,7 +102,7 @@ func TestHostileFrames(t *testing.T) {
 	}
 }
 
-// twice decodes in, and its first bytes before, and checks that the two fit together.
+// twice decodes the first bytes of in, then all of in, and checks that the two results agree.
 func twice(t *testing.T, c codec.Framer, name string, in []byte, cut int) {
 	first, firstErr := 0, error(nil)
 	if cut < len(in) {
@@ -121,8 +121,8 @@ func twice(t *testing.T, c codec.Framer, name string, in []byte, cut int) {
 	}
 }
 
-// Bombs, and frames that were right until a byte was changed or cut off, cost no more than the limit, and the tables of the
-// decompressor where they are made for that.
+// Decompression bombs, and valid frames with a byte changed or cut off, cost no more memory than the limit. Frames that are made for that also
+// cost the tables of the decompressor.
 func TestHostileCompression(t *testing.T) {
 	const frames, limit = 4_000, 8 << 10
 	r := rand.New(rand.NewPCG(2026, 12))

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Length frames each message with its length before it. The zero value writes 4 bytes, most significant byte first, and allows
-// [DefaultMax]. The length counts the message only, not itself, unless Adjust says otherwise. All methods may be called
-// concurrently.
+// Length is a codec that writes the length of each message before it. The zero value writes 4 bytes, most significant byte first, and allows
+// [DefaultMax]. The length counts the message only, not itself, unless Adjust says otherwise. All methods may be called concurrently.
 //
 //	Length{Bytes: 2}                        2 bytes of length, message
 //	Length{Adjust: -4}                      4 bytes of length that count themselves as well, message
@@ -17,30 +16,30 @@ import (
 type Length struct {
 	// Bytes is the size of the length field: 1, 2, 4 or 8; zero means 4. Any other size makes every call panic.
 	Bytes int
-	// Varint makes the length field a varint of 1 to 10 bytes: 7 bits a byte, the least significant first (unsigned LEB128,
-	// [binary.Uvarint]). The shortest form is written; longer forms of up to 10 bytes are read as well, because there are peers
-	// that leave room for a length and fill it in later. Bytes must be zero, otherwise every call panics. Little means nothing.
+	// Varint makes the length field a varint of 1 to 10 bytes: 7 bits a byte, the least significant first (unsigned LEB128, [binary.Uvarint]).
+	// The shortest form is written. Longer forms of up to 10 bytes are read as well, because some peers leave room for a length and fill it in
+	// later. Bytes must be zero, otherwise every call panics. Little is ignored.
 	Varint bool
 	// Little puts the least significant byte first (little endian).
 	Little bool
-	// Whole makes the message the whole frame, with its length and what is before it. AppendEncode is then given such a frame,
-	// checks that the length in it is right, and leaves it as it is.
+	// Whole makes the message the whole frame, including the length and the bytes before it. AppendEncode then takes such a frame, checks the
+	// length in it, and does not change it.
 	Whole bool
-	// Offset is how many bytes of the frame come before the length field: a magic number, a command. They would be lost if the
-	// message were not the whole frame, so every call panics when Offset is not zero and Whole is false, or Offset is negative.
+	// Offset is how many bytes of the frame come before the length field: a magic number, a command. They would be lost if the message were not
+	// the whole frame. So every call panics if Offset is not zero and Whole is false, or if Offset is negative.
 	Offset int
-	// Adjust is added to the length to get the number of bytes that follow the length field. It is negative when the length
-	// counts more than these (−4 for 4 bytes that count themselves), and positive when it counts less (a header of fixed size
-	// between length and body, which is then part of the message).
+	// Adjust is added to the length to get the number of bytes that follow the length field. It is negative if the length counts more than these
+	// bytes: −4 for a field of 4 bytes that counts itself. It is positive if the length counts less: for a header of fixed size between length
+	// and body, which is then part of the message.
 	Adjust int
-	// Max is the largest message in bytes, in both directions: zero means [DefaultMax], negative no limit but that of the
-	// length field and of the platform's int. When Whole is set it is the largest frame.
+	// Max is the size of the largest message in bytes, in both directions: zero means [DefaultMax], negative no limit but that of the length
+	// field and of the platform's int. If Whole is set, Max is the size of the largest frame.
 	Max int
 }
 
-// Decode returns the first message in in, as the package comment says. It fails as soon as the length field is complete, before any
-// of the message has to be there: with [ErrTooLarge], and with [ErrLength] when the length is less than it counts at least, or is a
-// varint that does not end or exceeds 64 bits.
+// Decode returns the first message in in, as the package comment describes. It fails as soon as the length field is complete, before the message
+// has arrived. The error is [ErrTooLarge], or [ErrLength] if the length is less than the bytes that it always counts, or is a varint that does
+// not end or exceeds 64 bits.
 func (c Length) Decode(in []byte) (msg []byte, n int, err error) {
 	length, head := c.field(in)
 	switch {
@@ -49,7 +48,7 @@ func (c Length) Decode(in []byte) (msg []byte, n int, err error) {
 	case head == 0:
 		return nil, 0, fmt.Errorf("%w: a varint exceeds 64 bits", ErrLength)
 	}
-	body := length + uint64(c.Adjust) // modulo 2^64: what is below zero turns out too large
+	body := length + uint64(c.Adjust) // modulo 2^64: a negative result is a very large number, and so refused
 	if length > maxInt || body > maxInt-uint64(head) {
 		return nil, 0, c.refuse(length)
 	}
@@ -66,8 +65,8 @@ func (c Length) Decode(in []byte) (msg []byte, n int, err error) {
 	return in[from:whole:whole], whole, nil
 }
 
-// AppendEncode appends the length of msg and msg to dst; when Whole is set, just msg. It fails with [ErrTooLarge], and with
-// [ErrLength] when a whole frame does not have the length it declares, or when msg is shorter than Adjust.
+// AppendEncode appends the length of msg and msg to dst; if Whole is set, it appends just msg. It fails with [ErrTooLarge], and with [ErrLength]
+// if a whole frame does not have the length that it declares, or if msg is shorter than Adjust.
 func (c Length) AppendEncode(dst, msg []byte) ([]byte, error) {
 	dst, err := c.AppendHeader(dst, msg)
 	if err != nil {
@@ -76,7 +75,7 @@ func (c Length) AppendEncode(dst, msg []byte) ([]byte, error) {
 	return append(dst, msg...), nil
 }
 
-// AppendHeader appends what AppendEncode appends before msg, for who writes msg from where it lies.
+// AppendHeader appends the bytes that AppendEncode appends before msg. It is for callers that write msg without copying it.
 func (c Length) AppendHeader(dst, msg []byte) ([]byte, error) {
 	if c.Whole {
 		return dst, c.checkWhole(msg)
@@ -85,7 +84,7 @@ func (c Length) AppendHeader(dst, msg []byte) ([]byte, error) {
 		return dst, fmt.Errorf("%w: it has %d bytes, at most %d are allowed", ErrTooLarge, len(msg), limit(c.Max))
 	}
 	if c.Adjust > len(msg) {
-		return dst, fmt.Errorf("%w: the message has %d bytes, at least %d are not counted", ErrLength, len(msg), c.Adjust)
+		return dst, fmt.Errorf("%w: the message has %d bytes, fewer than the %d that the length excludes", ErrLength, len(msg), c.Adjust)
 	}
 	length := uint64(len(msg) - c.Adjust)
 	size := c.size()
@@ -93,7 +92,7 @@ func (c Length) AppendHeader(dst, msg []byte) ([]byte, error) {
 	case c.Varint:
 		dst = binary.AppendUvarint(dst, length)
 	case size < 8 && length>>(8*size) != 0:
-		return dst, fmt.Errorf("%w: a field of %d bytes cannot say %d", ErrTooLarge, size, length)
+		return dst, fmt.Errorf("%w: a field of %d bytes cannot encode %d", ErrTooLarge, size, length)
 	case c.Little:
 		dst = appendLittle(dst, length, size)
 	default:
@@ -102,7 +101,7 @@ func (c Length) AppendHeader(dst, msg []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// checkWhole says what is wrong with a frame that has its length already.
+// checkWhole returns an error if a frame does not have the length that it declares.
 func (c *Length) checkWhole(frame []byte) error {
 	_, n, err := c.Decode(frame)
 	switch {
@@ -116,8 +115,8 @@ func (c *Length) checkWhole(frame []byte) error {
 	return nil
 }
 
-// field reads the length field. head is how many bytes the frame has up to its end; if it is negative that many bytes are
-// missing at least, if it is zero there is no such length.
+// field reads the length field. head is the number of bytes of the frame up to the end of the field. If head is negative, at least that many
+// bytes are missing; if it is zero, the field is invalid.
 func (c *Length) field(in []byte) (length uint64, head int) {
 	size := c.size()
 	head = c.Offset + size
@@ -143,15 +142,15 @@ func (c *Length) field(in []byte) (length uint64, head int) {
 	}
 }
 
-// size is the number of bytes of the length field, or the least number if it is a varint.
+// size returns the number of bytes of the length field, the least number if the field is a varint.
 func (c *Length) size() int {
-	if c.Bytes == 0 && !c.Varint && c.Offset == 0 { // as ordinary as can be, and small enough to be inlined
+	if c.Bytes == 0 && !c.Varint && c.Offset == 0 { // the usual settings, in a function small enough to be inlined
 		return 4
 	}
 	return c.checkedSize()
 }
 
-// checkedSize is size for all settings. It refuses those that mean nothing.
+// checkedSize implements size for all settings. It panics if the settings are invalid.
 func (c *Length) checkedSize() int {
 	switch {
 	case c.Offset != 0 && (c.Offset < 0 || !c.Whole):
@@ -171,7 +170,7 @@ func (c *Length) checkedSize() int {
 	}
 }
 
-// refuse returns what is wrong with a length.
+// refuse returns the error for a length that is too small or too large.
 func (c *Length) refuse(length uint64) error {
 	if c.Adjust < 0 && length < uint64(-c.Adjust) {
 		return fmt.Errorf("%w: %d bytes are declared, at least %d are always counted", ErrLength, length, -c.Adjust)

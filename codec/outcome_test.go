@@ -13,11 +13,11 @@ func TestOutcomes(t *testing.T) {
 	tests := []struct {
 		name    string
 		make    func() codec.Framer
-		broken  string // gives err
-		err     error  // nil if there is nothing the codec refuses
-		head    string // how long the frame is is not known
+		broken  string // input that gives err
+		err     error  // nil if the codec refuses no input
+		head    string // input from which the length of the frame is not known
 		headN   int
-		body    string // it is known what is missing
+		body    string // input from which the number of missing bytes is known
 		bodyN   int
 		several string // "a", "bcd" and a beginning; the first is used alone as well
 		first   int    // bytes of the first
@@ -68,7 +68,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestOutcomesWithoutError is for the codecs that cannot fail, and have no head.
+// TestOutcomesWithoutError is for the codecs that cannot fail and have no header.
 func TestOutcomesWithoutError(t *testing.T) {
 	for _, tt := range []struct {
 		name, in, msg string

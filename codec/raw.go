@@ -1,14 +1,13 @@
 package codec
 
-// Raw does not cut: whatever has arrived is a message, so the boundaries between messages are those of the reads and mean nothing.
-// It is for protocols that have their own parser behind it, for proxies and for echo servers. All methods may be called
-// concurrently.
+// Raw is a codec without message boundaries: the bytes that have arrived are a message, so the boundaries are those of the reads and mean
+// nothing. It is for protocols with their own parser, for proxies and for echo servers. All methods may be called concurrently.
 type Raw struct {
-	// Max is how many bytes are handed out at a time: zero means [DefaultMax], negative all that are there.
+	// Max is the largest number of bytes that Decode returns at a time: zero means [DefaultMax], negative no limit.
 	Max int
 }
 
-// Decode returns what is there, at most Max bytes of it. It never fails, and never returns an empty message.
+// Decode returns the bytes in in, at most Max of them. It never fails, and never returns an empty message.
 func (c Raw) Decode(in []byte) (msg []byte, n int, err error) {
 	if len(in) == 0 {
 		return nil, 0, nil
@@ -20,5 +19,5 @@ func (c Raw) Decode(in []byte) (msg []byte, n int, err error) {
 // AppendEncode appends msg to dst, whatever its size. It never fails.
 func (c Raw) AppendEncode(dst, msg []byte) ([]byte, error) { return append(dst, msg...), nil }
 
-// AppendHeader appends nothing: a frame is the message as it is. It never fails.
+// AppendHeader appends nothing, because a frame is just the message. It never fails.
 func (c Raw) AppendHeader(dst, _ []byte) ([]byte, error) { return dst, nil }

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-push/sluice/codec"
 )
 
-// suite checks what every codec promises whose messages have boundaries. newCodec is called for each connection. Each sample is
-// either carried unchanged or refused, with dst as it was.
+// suite checks the common behaviour of all codecs whose messages have boundaries. newCodec is called for each connection. Each sample is either
+// carried unchanged or refused, with dst as it was.
 func suite(t *testing.T, newCodec func() codec.Framer, samples ...[]byte) {
 	t.Helper()
 	var carried [][]byte
@@ -38,8 +38,8 @@ func suite(t *testing.T, newCodec func() codec.Framer, samples ...[]byte) {
 	}
 }
 
-// drain feeds a codec with step bytes more each time, but calls Decode no earlier than it asked for. ends are where frames end, if
-// that is known.
+// drain feeds a codec with step more bytes each time, but calls Decode only when it has as many bytes as requested. ends are the ends of the
+// frames, if they are known.
 func drain(t *testing.T, c codec.Framer, stream []byte, step int, ends []int) (msgs [][]byte, used int, err error) {
 	t.Helper()
 	need := 1
@@ -78,8 +78,7 @@ func firstAfter(ends []int, at int) int {
 	return 0
 }
 
-// decode calls Decode and checks what holds for every call: it looks at nothing behind in, changes nothing, and what it returns
-// makes sense.
+// decode calls Decode and checks the rules for every call: Decode reads no bytes behind in, changes none, and its results are consistent.
 func decode(t *testing.T, c codec.Framer, in []byte) ([]byte, int, error) {
 	t.Helper()
 	before := append(bytes.Clone(in), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -103,7 +102,7 @@ func decode(t *testing.T, c codec.Framer, in []byte) ([]byte, int, error) {
 	return msg, n, err
 }
 
-// comp is what all tests of compressed codecs share.
+// comp is the Compression of all tests of compressed codecs.
 func newComp(o codec.CompressionOptions, inner codec.Framer) func() codec.Framer {
 	comp := codec.NewCompression(&o)
 	return func() codec.Framer { return comp.New(inner) }
@@ -111,8 +110,8 @@ func newComp(o codec.CompressionOptions, inner codec.Framer) func() codec.Framer
 
 func stateless(c codec.Framer) func() codec.Framer { return func() codec.Framer { return c } }
 
-// tried are the codecs that all tests for any codec try; the fuzz targets choose one by their first argument. Their limits are
-// small, so that little input is enough to exceed them.
+// tried are the codecs for all tests that apply to any codec; the fuzz targets choose one by their first argument. The limits are small, so that
+// little input exceeds them.
 var tried = []struct {
 	name string
 	make func() codec.Framer
@@ -166,7 +165,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// Raw has no boundaries: what is the same is the bytes.
+// Raw has no boundaries, so only the bytes are compared.
 func TestRaw(t *testing.T) {
 	stream := []byte("a stream of bytes")
 	for _, c := range []codec.Raw{{}, {Max: 4}, {Max: -1}} {
