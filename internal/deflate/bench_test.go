@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-push/sluice/internal/deflate"
 )
 
-// loads are the messages of the benchmarks: different ones of the same kind, so that a context helps as much as it does in life.
+// loads are the messages of the benchmarks: different messages of the same kind, so that a context helps as much as in practice.
 func loads() map[string][][]byte {
 	r := newRand(30)
 	tick1 := make([][]byte, 256)
@@ -26,8 +26,8 @@ func loads() map[string][][]byte {
 	return map[string][][]byte{"tick": tick1, "1KiB": kilo, "64KiB": large}
 }
 
-// BenchmarkCompress compresses messages at level 1: with and without context, and with compress/flate as it is used for that, a pooled
-// writer for each message, or one for the connection. ratio is what is left of a byte.
+// BenchmarkCompress compresses messages at level 1, with and without context. The comparison is compress/flate as it is used for messages: a
+// pooled writer for each message, or one writer for the connection. ratio is the compressed size of a byte.
 func BenchmarkCompress(b *testing.B) {
 	for size, msgs := range loads() {
 		for _, context := range []bool{false, true} {
@@ -81,7 +81,7 @@ func measure(b *testing.B, msgs [][]byte, compress func(msg []byte) int) {
 	b.ReportMetric(float64(after)/float64(before), "ratio")
 }
 
-// BenchmarkInflate inflates what compress/flate compressed at level 6, with and without context, with ours and with pooled readers.
+// BenchmarkInflate inflates the output of compress/flate at level 6, with and without context, with our decoder and with pooled readers.
 func BenchmarkInflate(b *testing.B) {
 	for size, msgs := range loads() {
 		for _, context := range []bool{false, true} {
@@ -138,7 +138,7 @@ func BenchmarkInflate(b *testing.B) {
 	}
 }
 
-// BenchmarkHeaders inflates blocks that are nothing but the description of codes, the dearest bytes there are.
+// BenchmarkHeaders inflates blocks that contain only the description of codes, the most expensive input.
 func BenchmarkHeaders(b *testing.B) {
 	in := squeeze(b, 9, kinds["words"](newRand(31), 300), nil)
 	var d deflate.Decoder

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// tick returns a message as a feed of prices has it, about 178 bytes long.
+// tick returns a message of a price feed, about 178 bytes long.
 func tick(r *rand.Rand, id int) []byte {
 	return fmt.Appendf(nil, `{"stream":"btcusdt@trade","data":{"e":"trade","E":%d,"s":"BTCUSDT","t":%d,"p":"%d.%02d000000",`+
 		`"q":"0.%05d000","b":%d,"a":%d,"T":%d,"m":%v,"M":true}}`, int64(1723161253937)+int64(id)*17, int64(3721345678)+int64(id),
@@ -28,7 +28,7 @@ func ticks(r *rand.Rand, n int) []byte {
 	return p[:n]
 }
 
-// kinds are what messages are made of.
+// kinds are the kinds of content that messages are made of.
 var kinds = map[string]func(r *rand.Rand, n int) []byte{
 	"zeros":  func(_ *rand.Rand, n int) []byte { return make([]byte, n) },
 	"ticks":  ticks,
@@ -77,14 +77,14 @@ func random(r *rand.Rand, n int) []byte {
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
 
-// tail is the last n bytes of p.
+// tail returns the last n bytes of p.
 func tail(p []byte, n int) []byte { return p[max(len(p)-n, 0):] }
 
-// errReference is the verdict of the reference that a message is corrupt.
+// errReference says that the reference finds a message corrupt.
 var errReference = errors.New("corrupt")
 
-// inflate is the reference: a message inflated by compress/flate. What is read behind the message must not matter, so it is read with
-// two different ends, of which a message that is one does not touch the last.
+// inflate is the reference: compress/flate inflates the message. The bytes behind the message must not matter, so it is read with two different
+// ends. A complete message never reaches the last byte of an end.
 func inflate(in, window []byte, limit int) ([]byte, error) {
 	if len(in) == 0 {
 		return nil, nil
@@ -100,7 +100,7 @@ func inflate(in, window []byte, limit int) ([]byte, error) {
 	return one, nil
 }
 
-// inflateWith inflates a message with the final block end behind it.
+// inflateWith inflates a message followed by the final block end.
 func inflateWith(in, window []byte, limit int, end string) ([]byte, error) {
 	const removed = "\x00\x00\xff\xff"
 	from := bytes.NewReader([]byte(string(in) + removed + end))
@@ -117,15 +117,15 @@ func inflateWith(in, window []byte, limit int, end string) ([]byte, error) {
 			return out, errReference
 		}
 		if left := from.Len(); left == 0 || left >= len(end) && left <= len(end)+len(removed) {
-			return out, nil // left is that of a message that ends with a final block
+			return out, nil // left belongs to a message that ends with a final block
 		} else if left < len(end) {
 			return out, errReference
 		}
 	}
 }
 
-// squeeze compresses a message with compress/flate, as RFC 7692 has it. The window goes before it as a message of its own:
-// flate.NewWriterDict writes a dictionary of a few bytes again as part of a stored block.
+// squeeze compresses a message with compress/flate as RFC 7692 requires. It compresses the window first, as a message of its own, because
+// flate.NewWriterDict repeats a dictionary of a few bytes as part of a stored block.
 func squeeze(tb testing.TB, level int, msg, window []byte) []byte {
 	tb.Helper()
 	var b bytes.Buffer
@@ -145,7 +145,7 @@ func squeeze(tb testing.TB, level int, msg, window []byte) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\x00\x00\xff\xff"))
 }
 
-// name makes a name for a subtest.
+// name returns the name of a subtest.
 func name(args ...any) string {
 	return strings.ReplaceAll(strings.TrimSpace(fmt.Sprintln(args...)), " ", "-")
 }

@@ -8,14 +8,14 @@ import (
 
 // Errors of [Decoder.Append].
 var (
-	// ErrCorrupt means that a message is not what RFC 1951 allows, or not all of it: end the connection (RFC 7692 §7.2.2).
+	// ErrCorrupt means that a message violates RFC 1951 or is incomplete: end the connection (RFC 7692 §7.2.2).
 	ErrCorrupt = errors.New("deflate: corrupt message: end the connection, nothing after it can be understood")
 	// ErrTooLarge means that a message inflates to more than the limit.
 	ErrTooLarge = errors.New("deflate: message inflates to more than the limit: raise the limit or end the connection")
 )
 
-// Decoder inflates messages. The zero value is ready. It holds tables only, about 8 KiB, and nothing from one call to the next: a few can
-// serve any number of connections. One goroutine at a time may use a decoder.
+// Decoder inflates messages. The zero value is ready. It contains tables only, about 8 KiB, and keeps nothing from one call to the next, so a
+// few decoders can serve any number of connections. One goroutine at a time may use a decoder.
 type Decoder struct {
 	own    tables
 	sorter sorter
@@ -23,17 +23,16 @@ type Decoder struct {
 	set    [1 << setBits]entry
 }
 
-// Append inflates a message behind dst. in is the whole payload of the message, as RFC 7692 §7.2.2 has it: as if the four octets
-// followed that were removed from its end. window is what messages before it inflated to, as much as the peer may refer to, the last byte
-// last, and up to 32 KiB of it are looked at; nil is without context. At most limit bytes are appended.
+// Append inflates a message, and appends the result to dst. in is the whole payload of the message, without the four octets that the sender has
+// removed from its end (RFC 7692 §7.2.2). window is the inflated bytes of earlier messages, the last byte last, as far back as the peer may
+// refer; nil means no context. Append uses at most the last 32 KiB of window. It appends at most limit bytes; a negative limit means zero.
 //
-// It fails with [ErrCorrupt] or [ErrTooLarge]. out is then what was inflated before, for ErrTooLarge limit bytes; a limit below zero is
-// zero.
+// It fails with [ErrCorrupt] or [ErrTooLarge]. Then out contains the bytes that were inflated before the error, for ErrTooLarge limit bytes.
 //
-// A block may be final, which is how some peers end a message (§7.2.3.4). What follows begins at the next whole byte and belongs to
-// the same message; nothing has to follow. An empty payload is an empty message, which some peers send in place of one zero octet.
+// A block may be final, which is how some peers end a message (§7.2.3.4). Bytes behind a final block begin at the next whole byte and belong to
+// the same message, but there may be none. An empty payload is an empty message, which some peers send instead of one zero octet.
 //
-// in and window may not overlap dst, and are not kept. Bytes of dst behind its length, up to its capacity, may change.
+// in and window must not overlap dst, and are not kept. Bytes of dst behind its length, up to its capacity, may change.
 func (d *Decoder) Append(dst, in, window []byte, limit int) (out []byte, err error) {
 	if len(in) == 0 {
 		return dst, nil
@@ -73,7 +72,7 @@ func (d *Decoder) block(r *reader) error {
 	return err
 }
 
-// describe reads the codes of a block (RFC 1951 §3.2.7).
+// describe reads the description of the codes of a block (RFC 1951 §3.2.7).
 func (d *Decoder) describe(r *reader) bool {
 	if !r.need(14) {
 		return false
@@ -94,7 +93,7 @@ func (d *Decoder) describe(r *reader) bool {
 		return false
 	}
 	if d.lens[endOfBlock] == 0 {
-		return false // such a block has no end
+		return false // such a block would have no end
 	}
 	t := &d.own
 	if t.litBits, ok = d.sorter.build(t.lit[:], litBits, d.lens[:lit], litEntries[:]); !ok {
@@ -104,7 +103,7 @@ func (d *Decoder) describe(r *reader) bool {
 	return ok
 }
 
-// lengths reads the lengths of n codes.
+// lengths reads the lengths of n codes into d.lens.
 func (d *Decoder) lengths(r *reader, setBits uint, n int) bool {
 	for i := 0; i < n; {
 		r.fill()
@@ -144,26 +143,26 @@ func (d *Decoder) lengths(r *reader, setBits uint, n int) bool {
 	return true
 }
 
-// removed is what was removed from the end of each message (RFC 7692 §7.2.1).
+// removed is the octets that the sender removes from the end of each message (RFC 7692 §7.2.1).
 var removed = [...]byte{0x00, 0x00, 0xff, 0xff}
 
-// reader is a message on its way.
+// reader is the state of inflating one message.
 type reader struct {
 	in   []byte
-	next int    // byte of in, or behind it of removed, that is not in acc
-	acc  uint64 // bits that were read
-	used uint   // how many of them count
+	next int    // index of the next byte that is not in acc: in in, or behind its end in removed
+	acc  uint64 // bits that were read and not taken
+	used uint   // number of valid bits in acc
 
-	final bool // so was the last block
+	final bool // the last block was final
 
-	out    []byte // all that may be written
-	begin  int    // of the message
-	at     int    // end of what was written
+	out    []byte // the output, up to its capacity
+	begin  int    // where the output of this message begins
+	at     int    // end of the written output
 	limit  int
 	window []byte
 }
 
-// over reports, between two blocks, whether the message is over. After a final block it goes on to the next byte.
+// over reports, between two blocks, whether the message has ended. After a final block it aligns to the next byte.
 func (r *reader) over() bool {
 	if r.final {
 		r.align()
@@ -172,7 +171,7 @@ func (r *reader) over() bool {
 	return r.used == 0 && r.next == len(r.in)+len(removed)
 }
 
-// fill reads until acc holds as many bits as any step takes, or until there are no more.
+// fill reads input until acc holds as many bits as any step takes, or until the input ends.
 func (r *reader) fill() {
 	if r.next+8 <= len(r.in) {
 		r.acc |= binary.LittleEndian.Uint64(r.in[r.next:]) << (r.used & 63)
@@ -193,7 +192,7 @@ func (r *reader) fill() {
 	}
 }
 
-// need reports whether there are n more bits, and reads them.
+// need reads input, and reports whether acc holds at least n bits.
 func (r *reader) need(n uint) bool {
 	if r.used < n {
 		r.fill()
@@ -201,7 +200,7 @@ func (r *reader) need(n uint) bool {
 	return r.used >= n
 }
 
-// take takes n bits that were read.
+// take removes n bits from acc and returns them.
 func (r *reader) take(n uint) uint32 {
 	v := uint32(r.acc & (1<<n - 1))
 	r.acc >>= n
@@ -209,18 +208,18 @@ func (r *reader) take(n uint) uint32 {
 	return v
 }
 
-// align goes to the next byte, and gives whole bytes back.
+// align skips to the next byte boundary, and gives whole bytes of acc back to the input.
 func (r *reader) align() {
 	r.next -= int(r.used >> 3)
 	r.acc, r.used = 0, 0
 }
 
-// room returns how many of n bytes may be written. It grows out as far as the limit allows.
+// room returns how many of n more bytes may be written. It grows out as far as the limit allows.
 func (r *reader) room(n int) int {
 	left := r.begin + r.limit - r.at
 	n = min(n, left)
 	if n > len(r.out)-r.at {
-		// Twice as much, but not for a limit that the message never comes near.
+		// The size doubles, but does not grow to a limit that the message never comes near.
 		more := max(n, min(left, max(r.at-r.begin, 4*len(r.in), 256)))
 		r.out = slices.Grow(r.out[:r.at], more)
 		r.out = r.out[:cap(r.out)]
@@ -239,7 +238,7 @@ func (r *reader) stored() error {
 		return ErrCorrupt
 	}
 	r.align()
-	// The block may reach into what was removed.
+	// The block may extend into the removed octets.
 	from := 0
 	if r.next < len(r.in) {
 		from = min(n, len(r.in)-r.next)
@@ -260,17 +259,17 @@ func (r *reader) stored() error {
 	return nil
 }
 
-// What one step of fast may read, and write: two literals, a match, and what a copy by words writes behind its end.
+// The most that one step of fast reads and writes, in bytes: two literals, a match, and the excess of a copy by words.
 const (
 	fastRead  = 8
 	fastWrite = 2 + maxMatch + 8
-	matchBits = 15 + 5 + 15 + 13 // the most that a match takes
+	matchBits = 15 + 5 + 15 + 13 // the most bits of a match
 )
 
-// compressed inflates a block in codes.
+// compressed inflates a block that is Huffman-coded.
 func (r *reader) compressed(t *tables) error {
 	for {
-		// Out does not grow for the sake of speed: the caller may know how large the message is.
+		// out does not grow only to make fast possible: the caller may know the size of the message.
 		if min(len(r.out), r.begin+r.limit)-r.at >= fastWrite && r.next+fastRead <= len(r.in) {
 			if end, ok := r.fast(t); !ok {
 				return ErrCorrupt
@@ -284,7 +283,8 @@ func (r *reader) compressed(t *tables) error {
 	}
 }
 
-// fast inflates as long as there is enough to read and to write for the checks of that to be left out. end is the end of the block.
+// fast inflates without bounds checks, as long as there is enough input and output for one more step. end reports the end of the block. ok is
+// false if the input is corrupt.
 func (r *reader) fast(t *tables) (end, ok bool) {
 	in, out, acc, used, next, at := r.in, r.out, r.acc, r.used, r.next, r.at
 	lits, dists := &t.lit, &t.dist
@@ -356,11 +356,11 @@ func (r *reader) fast(t *tables) (end, ok bool) {
 	return false, true
 }
 
-// copyWords copies n bytes within out to at from dist bytes before, and some bytes more than that.
+// copyWords copies n bytes within out to at, from dist bytes before. It writes some bytes beyond that.
 func copyWords(out []byte, at, dist, n int) {
 	i := 0
 	if dist < 8 {
-		// What repeats every dist bytes does so every multiple of dist bytes too.
+		// Bytes that repeat every dist bytes also repeat every multiple of dist bytes.
 		for ; i < 8; i++ {
 			out[at+i] = out[at-dist+i]
 		}
@@ -371,7 +371,7 @@ func copyWords(out []byte, at, dist, n int) {
 	}
 }
 
-// symbol inflates one symbol, with all checks. end is the end of the block.
+// symbol inflates one symbol, with all checks. end reports the end of the block.
 func (r *reader) symbol(t *tables) (end bool, err error) {
 	r.fill()
 	e, ok := r.lookUp(t.lit[:], t.litBits)
@@ -408,7 +408,7 @@ func (r *reader) symbol(t *tables) (end bool, err error) {
 	return false, nil
 }
 
-// lookUp takes a code.
+// lookUp takes one code, and returns its entry. ok is false if the code is invalid or incomplete.
 func (r *reader) lookUp(table []entry, bits uint) (e entry, ok bool) {
 	e = table[r.acc&(1<<bits-1)]
 	if e&entryLink != 0 {
@@ -425,7 +425,7 @@ func (r *reader) lookUp(table []entry, bits uint) (e entry, ok bool) {
 	return e, true
 }
 
-// copy appends n bytes from dist bytes before the end of what was inflated, for which there is room.
+// copy appends n bytes, for which there is room, from dist bytes before the end of the output. They may begin in the window.
 func (r *reader) copy(n, dist int) {
 	if before := dist - (r.at - r.begin); before > 0 {
 		k := copy(r.out[r.at:r.at+n], r.window[len(r.window)-before:])
@@ -434,7 +434,7 @@ func (r *reader) copy(n, dist int) {
 	}
 	from := r.at - dist
 	for n > 0 {
-		// What was copied can be copied again, so the part doubles.
+		// Copied bytes are a source for the next copy, so the length doubles.
 		k := copy(r.out[r.at:r.at+n], r.out[from:r.at])
 		r.at += k
 		n -= k

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-push/sluice/internal/deflate"
 )
 
-// Messages of compress/flate at each level come out, with the window as context.
+// Messages of compress/flate at each level inflate to the original, with the window as context.
 func TestInflate(t *testing.T) {
 	var d deflate.Decoder
 	for kind, make := range kinds {
@@ -41,7 +41,7 @@ func TestInflate(t *testing.T) {
 	}
 }
 
-// What the RFCs say about single messages.
+// Single messages inflate as the RFCs say.
 func TestMessages(t *testing.T) {
 	for _, c := range []struct {
 		name, in, window, want string
@@ -96,7 +96,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// Every message that is cut off or has a wrong bit is either refused or inflates to what compress/flate makes of it.
+// Every message that is cut off or has a wrong bit is either refused, or inflates to the same bytes as with compress/flate.
 func TestBroken(t *testing.T) {
 	r := newRand(10)
 	var d deflate.Decoder
@@ -118,7 +118,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// checkBroken compares the verdict on any bytes with that of the reference.
+// checkBroken compares the result for any bytes with that of the reference.
 func checkBroken(t *testing.T, d *deflate.Decoder, in, window []byte) {
 	t.Helper()
 	const limit = 10_000
@@ -152,7 +152,7 @@ func TestBomb(t *testing.T) {
 	}
 }
 
-// With room in dst neither direction allocates.
+// If dst has room, neither direction allocates.
 func TestNoAllocation(t *testing.T) {
 	r := newRand(11)
 	e := deflate.NewEncoder(1, 12)
@@ -169,12 +169,12 @@ func TestNoAllocation(t *testing.T) {
 		w.Append(out)
 		msg[r.IntN(len(msg))]++
 	})
-	if n > 0.5 { // a collection may empty the pool once
+	if n > 0.5 { // a garbage collection may empty the pool once
 		t.Errorf("%v allocations a message", n)
 	}
 }
 
-// The tables of random codes, flat ones and deep ones, fit into the decoder.
+// The tables of random codes, flat and deep ones, fit into the decoder.
 func TestTableSizes(t *testing.T) {
 	r := newRand(12)
 	most := [2]int{}

@@ -17,31 +17,31 @@ const (
 	MaxWindowBits = 15
 )
 
-// Encoder compresses messages one after the other: each may refer to those before, within the window.
+// Encoder compresses messages one after the other. Each message may refer to earlier ones, within the window.
 //
-// An encoder takes its memory with the first message, and more as its context grows. With a context of 2^15 bytes that is 96 KiB up to
-// level 3 and 160 KiB above, with one of 2^12 bytes 24 KiB and 32 KiB. What is needed only during a call is borrowed.
+// An encoder allocates its memory with the first message, and more as its context grows. With a window of 2^15 bytes that is 96 KiB up to level
+// 3 and 160 KiB above, with one of 2^12 bytes 24 KiB and 32 KiB. Memory that only a call needs is borrowed from a pool.
 //
 // One goroutine at a time may use an encoder.
 type Encoder struct {
 	// Set at New.
 	effort effort
-	window int  // the furthest distance
-	shift  uint // of a hash, so that what is left is an index of heads
+	window int  // the greatest distance of a match
+	shift  uint // how far a hash is shifted to become an index of heads
 
-	// The context and, during a call, the part of the message that is looked at. Every byte since Reset has a position; positions are
-	// never used again, so that whatever the tables hold of what was forgotten is too far away.
+	// The context and, during a call, the part of the message in progress. Every byte since Reset has a position. Positions are not reused, so
+	// entries of the tables for forgotten bytes are too far away to match.
 	buf    []byte
 	base   uint32 // position of buf[0]
-	hashed int    // the bytes of buf before it are in the tables, if they are to be there
+	hashed int    // the bytes of buf before this index have been entered in the tables, as far as the level enters them
 
-	heads []uint32 // by hash: the last position with it
-	chain []uint16 // by position modulo the window: how far back the one before with the same hash is, 0 for none; nil below level 4
+	heads []uint32 // by hash: the last position with that hash
+	chain []uint16 // by position modulo the window: the distance to the last position with the same hash, 0 for none; nil below level 4
 }
 
-// NewEncoder returns an encoder. Levels 1 to 3 look at one place where the same bytes may have been before, higher ones at more and
-// more; 0 is 1, and what is out of range is taken as the nearest level. windowBits says how far back references go, in the same way:
-// 2^8 to 2^15 bytes.
+// NewEncoder returns an encoder. Levels 1 to 3 check one earlier occurrence of the same bytes, higher levels check more and more. 0 means 1, and
+// a level out of range means the nearest one. References go back at most 2^windowBits bytes; a value out of the range 8 to 15 means the nearest
+// one.
 func NewEncoder(level, windowBits int) *Encoder {
 	windowBits = min(max(windowBits, MinWindowBits), MaxWindowBits)
 	return &Encoder{
@@ -52,23 +52,23 @@ func NewEncoder(level, windowBits int) *Encoder {
 	}
 }
 
-// tableBits are the sizes of heads for each size of a window.
+// tableBits is the size of heads, as an exponent of two, for each size of the window.
 var tableBits = [...]int{10, 10, 11, 11, 12, 12, 13, 13}
 
-// Reset forgets the context: the next message refers to itself only. It costs next to nothing.
+// Reset forgets the context: the next message refers to itself only. Reset is cheap, because it does not clear the tables.
 func (e *Encoder) Reset() {
 	e.base += uint32(len(e.buf) + e.window + 1)
 	e.buf = e.buf[:0]
 	e.hashed = 0
 }
 
-// Append compresses msg behind dst, as the payload of a message has it (RFC 7692 §7.2.1): blocks that are not final, then the beginning
-// of an empty stored block up to the next whole byte. Of an empty message that is all: one zero octet (§7.2.3.6).
+// Append compresses msg and appends the payload of the message to dst (RFC 7692 §7.2.1): blocks that are not final, then the beginning of an
+// empty stored block up to the next whole byte. The payload of an empty message is one zero octet (§7.2.3.6).
 //
-// Each part of the message is written in the smallest of the three kinds of blocks, so that a message never grows by more than 6 bytes
-// and 5 for each 12 KiB of it.
+// Each part of the message is written in the smallest of the three kinds of blocks. So a message grows by at most 6 bytes, and 5 bytes for each
+// 12 KiB of it.
 //
-// msg may not overlap dst, and is not kept. Bytes of dst behind its length, up to its capacity, may change.
+// msg must not overlap dst, and is not kept. Bytes of dst behind its length, up to its capacity, may change.
 func (e *Encoder) Append(dst, msg []byte) []byte {
 	s := scratches.Get().(*scratch)
 	w := writer{out: dst[:cap(dst)], at: len(dst)}
@@ -84,7 +84,7 @@ func (e *Encoder) Append(dst, msg []byte) []byte {
 	return w.out[:w.at]
 }
 
-// block looks for matches in as much of msg as makes a block, and returns how much that is.
+// block makes the tokens of one block from the beginning of msg, and returns how many bytes of msg they stand for.
 func (e *Encoder) block(s *scratch, msg []byte) int {
 	s.n = 0
 	at := 0
@@ -98,7 +98,7 @@ func (e *Encoder) block(s *scratch, msg []byte) int {
 	return at
 }
 
-// take appends what there is room for of part to the context, and returns where it begins and how much it is.
+// take appends the beginning of part to the context, as much as there is room for, and returns its index and length.
 func (e *Encoder) take(start int, part []byte) (at, n int) {
 	if e.heads == nil {
 		e.heads = make([]uint32, 1<<(32-e.shift))
@@ -106,7 +106,7 @@ func (e *Encoder) take(start int, part []byte) (at, n int) {
 			e.chain = make([]uint16, e.window)
 		}
 	}
-	// Twice the window is what positions in a chain allow; for small windows the parts would be too small.
+	// A chain allows positions in twice the window. For small windows the parts would then be too small, so there is more room.
 	most := e.window + max(e.window, minPart)
 	if free := most - start; free < min(len(part), most-e.window) {
 		e.slide(start - e.window)
@@ -122,30 +122,30 @@ func (e *Encoder) take(start int, part []byte) (at, n int) {
 	return start, n
 }
 
-// slide takes n bytes away from the beginning of the context.
+// slide removes n bytes from the beginning of the context.
 func (e *Encoder) slide(n int) {
 	e.buf = e.buf[:copy(e.buf, e.buf[n:])]
 	e.base += uint32(n)
 	e.hashed = max(e.hashed-n, 0)
 }
 
-// maxBase is where positions begin again: none may come to be zero.
+// maxBase is the position after which numbering begins again. No position may become zero.
 const maxBase = 1 << 31
 
-// rebase begins again with the positions, of which there are 2^32. What is in the context is not found any more.
+// rebase begins numbering positions again, of which there are 2^32. Later messages find no match in the bytes that the context contains now.
 func (e *Encoder) rebase() {
 	clear(e.heads)
 	e.base = uint32(e.window + 1)
 	e.hashed = len(e.buf)
 }
 
-// The number of tokens in a block, and how many must be left for another part of the message.
+// The most tokens in a block, and how many must be free before another part of the message is added.
 const (
 	maxTokens = 16 << 10
 	minPart   = 4 << 10
 )
 
-// token is a literal, or a match: isMatch, its length less minMatch, its distance less one.
+// token is a literal, or a match: the bit isMatch, the length less minMatch, and the distance less one.
 type token uint32
 
 const isMatch token = 1 << 31
@@ -155,12 +155,12 @@ func matchToken(length, dist int) token { return isMatch | token(length-minMatch
 func (t token) length() uint8 { return uint8(t >> 16) }
 func (t token) dist() uint32  { return uint32(t & 0xffff) }
 
-// scratch is what making a block needs, and nobody afterwards.
+// scratch is the memory that only the making of a block needs.
 type scratch struct {
 	all [maxTokens]token
-	n   int // how many of them there are
+	n   int // number of tokens in all
 
-	lit      [litSymbols]uint32 // how often each symbol occurs
+	lit      [litSymbols]uint32 // the frequency of each symbol
 	dist     [distSymbols]uint32
 	litLens  [litSymbols]uint8
 	distLens [distSymbols]uint8
@@ -169,10 +169,10 @@ type scratch struct {
 	head     header
 }
 
-// scratches are shared by all encoders. One is about 72 KiB.
+// scratches is the pool that all encoders share. A scratch takes about 72 KiB.
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// literals adds one token a byte.
+// literals adds one token for each byte of p.
 func (s *scratch) literals(p []byte) {
 	to := s.all[s.n : s.n+len(p)]
 	for i, c := range p {
@@ -187,10 +187,11 @@ func (s *scratch) add(t token) {
 	s.n++
 }
 
-// fewTokens is below what the description of a code of its own can be worth: it takes some 30 bytes, and saves two or three bits a token.
+// fewTokens is the number of tokens below which codes of a block's own cannot pay off. Their description takes about 30 bytes, and they save two
+// or three bits a token.
 const fewTokens = 48
 
-// write writes the tokens as the smallest kind of block. raw is what they stand for.
+// write writes the tokens as the smallest kind of block. raw is the bytes that the tokens stand for.
 func (s *scratch) write(w *writer, raw []byte) {
 	tokens := s.all[:s.n]
 	stored := storedBits(w.used, len(raw))
@@ -214,7 +215,7 @@ func (s *scratch) write(w *writer, raw []byte) {
 	}
 }
 
-// fixedBits returns the size of a block with the fixed codes.
+// fixedBits returns the size in bits of a block with the fixed codes.
 func fixedBits(tokens []token) int {
 	n := 3 + fixedCodes.literal[endOfBlock].len()
 	for _, t := range tokens {
@@ -227,7 +228,7 @@ func fixedBits(tokens []token) int {
 	return int(n)
 }
 
-// price returns the size of a block with codes of its own, whose lengths it leaves behind.
+// price returns the size in bits of a block with codes of its own. It leaves the lengths of these codes in s.
 func (s *scratch) price(tokens []token) int {
 	s.count(tokens)
 	s.builder.lengths(s.litLens[:], s.lit[:], maxBits)
@@ -245,7 +246,7 @@ func (s *scratch) price(tokens []token) int {
 	return size
 }
 
-// count counts the symbols of tokens.
+// count sets the frequencies of the symbols in tokens.
 func (s *scratch) count(tokens []token) {
 	clear(s.lit[:])
 	clear(s.dist[:])
@@ -260,17 +261,17 @@ func (s *scratch) count(tokens []token) {
 	}
 }
 
-// maxStored is the most that a stored block holds (RFC 1951 §3.2.4).
+// maxStored is the most bytes in a stored block (RFC 1951 §3.2.4).
 const maxStored = 1<<16 - 1
 
-// storedBits returns the size of n bytes in stored blocks, behind used bits of a byte.
+// storedBits returns the size in bits of n bytes in stored blocks, if used bits of the current byte are already written.
 func storedBits(used uint, n int) int {
 	first := 3 + (8-(used+3)%8)%8 + 32
 	more := (n - 1) / maxStored
 	return int(first) + more*40 + n*8
 }
 
-// stored writes stored blocks.
+// stored writes p in stored blocks.
 func (w *writer) stored(p []byte) {
 	for len(p) > 0 {
 		n := min(len(p), maxStored)
@@ -282,6 +283,6 @@ func (w *writer) stored(p []byte) {
 	}
 }
 
-// load32 and load64 read the bytes at i, the first one lowest.
+// load32 and load64 read the bytes at i in little-endian order.
 func load32(p []byte, i int) uint32 { return binary.LittleEndian.Uint32(p[i:]) }
 func load64(p []byte, i int) uint64 { return binary.LittleEndian.Uint64(p[i:]) }

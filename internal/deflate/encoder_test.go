@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-push/sluice/internal/deflate"
 )
 
-// grownBy is the bound that Append promises.
+// grownBy is the bound on growth that Append promises.
 func grownBy(n int) int { return 6 + 5*(n/(12<<10)) }
 
-// checkMessage compresses a message and inflates it with both decoders and a window that is no larger than it has to be.
+// checkMessage compresses a message, and inflates it with both decoders and the smallest sufficient window.
 func checkMessage(t *testing.T, e *deflate.Encoder, msg, before []byte, bits int) []byte {
 	t.Helper()
 	in := e.Append(nil, msg)
@@ -30,7 +30,7 @@ func checkMessage(t *testing.T, e *deflate.Encoder, msg, before []byte, bits int
 	return in
 }
 
-// Messages of all kinds and sizes come out as they went in, at each level and with each window, with and without context.
+// Messages of all kinds and sizes survive a round trip, at each level and with each window, with and without context.
 func TestRoundTrip(t *testing.T) {
 	sizes := []int{0, 1, 3, 4, 5, 178, 200, 1000, 5000}
 	for level := deflate.MinLevel; level <= deflate.MaxLevel; level++ {
@@ -62,7 +62,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Large messages are cut into parts and blocks, which shows neither in what comes out nor in a copy of the message that follows.
+// Large messages are cut into parts and blocks. They survive a round trip, and serve the message that follows as context.
 func TestLargeMessages(t *testing.T) {
 	for _, level := range []int{1, 3, 6} {
 		for kind, make := range kinds {
@@ -82,7 +82,7 @@ func TestLargeMessages(t *testing.T) {
 	}
 }
 
-// The context is used: a message that came before costs next to nothing, unless it was forgotten or is further away than the window.
+// The context is used: a repeated message takes next to nothing, unless the context was reset or the message is further away than the window.
 func TestContext(t *testing.T) {
 	r := newRand(1)
 	msg := random(r, 200)
@@ -105,8 +105,8 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// Higher levels make smaller messages, and compress/flate at its level 1 none that are much smaller. Larger windows help as long as what
-// repeats is further away than the smaller ones reach.
+// Higher levels make smaller messages, and those of compress/flate at its level 1 are not much smaller. Larger windows help as long as
+// repetitions are further away than the smaller windows reach.
 func TestSizes(t *testing.T) {
 	r := newRand(2)
 	msg := ticks(r, 200_000)
@@ -128,7 +128,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// What is out of range is taken as the nearest.
+// A level or window out of range means the nearest one.
 func TestClamped(t *testing.T) {
 	msg := ticks(newRand(3), 50_000)
 	for _, c := range []struct{ level, bits, asLevel, asBits int }{
@@ -142,7 +142,7 @@ func TestClamped(t *testing.T) {
 	}
 }
 
-// The examples of RFC 7692 §7.2.3 that say what is written, and what goes before dst stays.
+// The encoder writes the examples of RFC 7692 §7.2.3, and keeps the bytes of dst.
 func TestWritten(t *testing.T) {
 	e := deflate.NewEncoder(1, 15)
 	for _, c := range []struct{ msg, want string }{
@@ -157,7 +157,7 @@ func TestWritten(t *testing.T) {
 	}
 }
 
-// An encoder behaves the same after as many bytes as positions can count.
+// An encoder behaves the same when positions wrap around.
 func TestPositions(t *testing.T) {
 	for _, level := range []int{1, 6} {
 		e := deflate.NewEncoder(level, 10)
@@ -180,7 +180,7 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// Memory grows with what was compressed, up to what the documentation says; with room in dst nothing else is allocated.
+// Memory grows with the compressed bytes, up to the documented bound.
 func TestMemory(t *testing.T) {
 	msg := ticks(newRand(5), 100_000)
 	for _, c := range []struct{ level, bits, most int }{
@@ -201,7 +201,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// Codes are the best there are within their limit: complete, and no longer for a symbol that occurs more often.
+// Codes are optimal within their limit: complete, and no longer for a symbol that occurs more often.
 func TestLengths(t *testing.T) {
 	r := newRand(6)
 	for i := range 300 {
@@ -239,7 +239,7 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// A code whose tree is too deep is taken within its limit: frequencies that grow as fast as they can.
+// A code whose tree is too deep stays within its limit. The frequencies grow as fast as they can.
 func TestDeepCode(t *testing.T) {
 	var msg []byte
 	a, b := 1, 1

@@ -1,18 +1,18 @@
 package deflate
 
-// Memory returns what an encoder holds, in bytes.
+// Memory returns the bytes of memory that an encoder holds.
 func (e *Encoder) Memory() int { return cap(e.buf) + 4*cap(e.heads) + 2*cap(e.chain) }
 
-// Memory returns what a window holds, in bytes.
+// Memory returns the bytes of memory that a window holds.
 func (w *Window) Memory() int { return cap(w.buf) }
 
-// SetPosition moves an encoder on to a position, as if so many bytes had come before.
+// SetPosition moves an encoder to a position, as if so many bytes had been compressed.
 func (e *Encoder) SetPosition(p uint32) { e.base = p }
 
-// Position returns the position of the first byte that is kept.
+// Position returns the position of the first byte of the context.
 func (e *Encoder) Position() uint32 { return e.base }
 
-// MaxBase is where positions begin again.
+// MaxBase is the position after which numbering begins again.
 const MaxBase = maxBase
 
 // Lengths returns the lengths of a code.
@@ -22,7 +22,7 @@ func Lengths(freq []uint32, limit int) []uint8 {
 	return lens
 }
 
-// TableSizes returns how many entries the tables of a code take, and how many there may be.
+// TableSizes returns how many entries the tables of a code take, and the most that there may be.
 func TableSizes(lens []uint8, isDist bool) (used, most int, ok bool) {
 	var s sorter
 	table, first, entries := make([]entry, 1<<16), uint(litBits), litEntries[:]

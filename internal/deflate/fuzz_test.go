@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-push/sluice/internal/deflate"
 )
 
-// FuzzDecode feeds any bytes: verdict and bytes are those of compress/flate, and memory stays within the limit.
+// FuzzDecode inflates any bytes: the result equals that of compress/flate, and memory stays within the limit.
 func FuzzDecode(f *testing.F) {
 	r := newRand(20)
 	window := ticks(r, 400)
@@ -36,7 +36,7 @@ func FuzzDecode(f *testing.F) {
 		if errors.Is(err, deflate.ErrTooLarge) && len(got) != limit {
 			t.Fatalf("%d bytes of %d: %v", len(got), limit, err)
 		}
-		// With room from the beginning it takes other ways to the same end.
+		// If dst has room from the beginning, other code paths must give the same result.
 		again, errAgain := d.Append(make([]byte, 0, limit+1000), in, window, limit)
 		if !errors.Is(errAgain, err) || err == nil && !bytes.Equal(again, got) {
 			t.Fatalf("%d bytes, %v; with room %d, %v", len(got), err, len(again), errAgain)
@@ -44,7 +44,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip compresses two messages, one after the other: both come out with both decoders, and with no more than the window.
+// FuzzRoundTrip compresses two messages one after the other. Both decoders restore both, with no more than the window.
 func FuzzRoundTrip(f *testing.F) {
 	r := newRand(21)
 	f.Add(ticks(r, 300), ticks(r, 300), 1, 8)
@@ -56,7 +56,7 @@ func FuzzRoundTrip(f *testing.F) {
 		e := deflate.NewEncoder(level, bits)
 		checkMessage(t, e, first, nil, bits)
 		in := checkMessage(t, e, second, first, bits)
-		// Without its context the message may be refused, but no more than that.
+		// Without its context the message may be refused. The result must be that of the reference.
 		var d deflate.Decoder
 		got, err := d.Append(nil, in, nil, len(second))
 		if want, wantErr := inflate(in, nil, len(second)); (err == nil) != (wantErr == nil) || err == nil && !bytes.Equal(got, want) {
@@ -67,7 +67,7 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// The reference refuses what goes on where a message has to end.
+// The reference refuses input that continues where a message must end.
 func TestReference(t *testing.T) {
 	for _, c := range []struct {
 		in   string

@@ -1,30 +1,30 @@
 package deflate
 
-// Symbols of the code for lengths of codes that stand for several of them (RFC 1951 §3.2.7).
+// Symbols of the code for code lengths that stand for several lengths (RFC 1951 §3.2.7).
 const (
-	repeatLast  = 16 // the length before, 3 to 6 times
-	repeatZero  = 17 // no code, 3 to 10 times
-	repeatZeros = 18 // no code, 11 to 138 times
+	repeatLast  = 16 // the last length, 3 to 6 times
+	repeatZero  = 17 // length zero, 3 to 10 times
+	repeatZeros = 18 // length zero, 11 to 138 times
 )
 
-// header describes the codes of a block: their lengths, which are themselves written in a code (RFC 1951 §3.2.7).
+// header is the description of the codes of a block. It contains the lengths of the codes, which are themselves Huffman-coded (RFC 1951 §3.2.7).
 type header struct {
 	lens [litSymbols + distSymbols]uint8
-	all  [litSymbols + distSymbols]uint16 // what is written: symbols, and from the sixth bit on what follows them
-	n    int                              // how many of them there are
-	lit  int                              // how many lengths are described
+	all  [litSymbols + distSymbols]uint16 // the encoded lengths: a symbol, and from the sixth bit on its extra bits
+	n    int                              // number of elements of all
+	lit  int                              // number of described literal lengths
 	dist int
-	set  int // how many lengths of the code for lengths are written
+	set  int // number of written lengths of the code for lengths
 
 	freq    [setSymbols]uint32
 	setLens [setSymbols]uint8
 	codes   [setSymbols]code
 }
 
-// setExtra is how many bits follow each symbol.
+// setExtra is the number of extra bits of each symbol.
 var setExtra = [setSymbols]uint8{repeatLast: 2, repeatZero: 3, repeatZeros: 7}
 
-// build prepares a description, and returns its size in bits.
+// build prepares the description of two codes, and returns its size in bits.
 func (h *header) build(b *builder, lit, dist []uint8) int {
 	h.lit, h.dist = used(lit, endOfBlock+1), used(dist, 1)
 	n := copy(h.lens[:], lit[:h.lit])
@@ -50,7 +50,7 @@ func (h *header) build(b *builder, lit, dist []uint8) int {
 	return size
 }
 
-// used returns how many lengths have to be described: all up to the last one that is not zero, and least.
+// used returns how many lengths the description must contain: all up to the last one that is not zero, but at least least.
 func used(lens []uint8, least int) int {
 	n := len(lens)
 	for n > least && lens[n-1] == 0 {
@@ -59,7 +59,7 @@ func used(lens []uint8, least int) int {
 	return n
 }
 
-// run describes the same length n times.
+// run adds the same length n times.
 func (h *header) run(length uint8, n int) {
 	if length > 0 {
 		h.add(length, 0)
@@ -83,14 +83,14 @@ func (h *header) run(length uint8, n int) {
 	}
 }
 
-// add adds a symbol and the bits that follow it.
+// add adds a symbol and its extra bits.
 func (h *header) add(symbol uint8, extra int) {
 	h.all[h.n] = uint16(symbol) | uint16(extra)<<5
 	h.n++
 	h.freq[symbol]++
 }
 
-// write writes what was built.
+// write writes the description that build has prepared.
 func (h *header) write(w *writer) {
 	w.write(uint64(h.lit-257)|uint64(h.dist-1)<<5|uint64(h.set-4)<<10, 14)
 	for _, symbol := range setOrder[:h.set] {

@@ -6,20 +6,21 @@ import (
 	"slices"
 )
 
-// What a block may hold (RFC 1951 §3.2.5 to §3.2.7).
+// The alphabets of a block and their limits (RFC 1951 §3.2.5 to §3.2.7).
 const (
-	endOfBlock  = 256 // the symbol behind the last of a block
-	litSymbols  = 286 // literals, the end of the block, lengths
+	endOfBlock  = 256 // the symbol that ends a block
+	litSymbols  = 286 // literals, the end of the block, and lengths
 	distSymbols = 30
-	setSymbols  = 19 // of the code that lengths of codes are written in
+	setSymbols  = 19 // symbols of the code for code lengths
 	maxBits     = 15 // the longest code
-	maxSetBits  = 7  // the longest code of the code for lengths
+	maxSetBits  = 7  // the longest code of the code for code lengths
 	minMatch    = 3
 	maxMatch    = 258
 )
 
-// The first length of each length symbol less minMatch, the first distance of each distance symbol less one, how many bits follow each
-// of them, and the order in which the lengths of the code for lengths stand (RFC 1951 §3.2.5, §3.2.7).
+// lengthBase is the smallest length of each length symbol, less minMatch. distBase is the smallest distance of each distance symbol, less one.
+// lengthExtra and distExtra are the numbers of extra bits. setOrder is the order in which the lengths of the code for code lengths are written
+// (RFC 1951 §3.2.5, §3.2.7).
 var (
 	lengthBase = [...]uint8{
 		0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 255,
@@ -35,7 +36,7 @@ var (
 	setOrder = [setSymbols]uint8{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
 )
 
-// lengthSymbols is the length symbol of each length less minMatch, counted from the first one.
+// lengthSymbols maps a match length less minMatch to its length symbol, counted from the first one.
 var lengthSymbols = func() (symbols [maxMatch - minMatch + 1]uint8) {
 	for symbol, base := range lengthBase {
 		for i := int(base); i < len(symbols); i++ {
@@ -45,7 +46,7 @@ var lengthSymbols = func() (symbols [maxMatch - minMatch + 1]uint8) {
 	return symbols
 }()
 
-// distSymbol returns the symbol of a distance less one, of which it takes the two highest bits.
+// distSymbol returns the symbol of a distance less one. The two highest bits of that value determine it.
 func distSymbol(d uint32) uint32 {
 	if d < 2 {
 		return d
@@ -54,20 +55,20 @@ func distSymbol(d uint32) uint32 {
 	return 2*(n-1) + d>>((n-2)&31)&1
 }
 
-// code is what is written for a symbol: its bits, the first to be written lowest, and in the upper byte how many they are.
+// code is the code of a symbol: its bits, with the bit that is written first lowest, and in the upper byte the number of bits.
 type code uint32
 
 func (c code) bits() uint64 { return uint64(c & (1<<24 - 1)) }
 func (c code) len() uint    { return uint(c >> 24) }
 
-// codes are the codes of a block.
+// codes are the codes that a block is written with.
 type codes struct {
 	literal [endOfBlock + 1]code
-	length  [maxMatch - minMatch + 1]code // of each length, with the bits that follow the symbol
+	length  [maxMatch - minMatch + 1]code // for each length less minMatch, with the extra bits of the symbol
 	dist    [distSymbols]code
 }
 
-// fixedLengths are the lengths of the fixed codes (RFC 1951 §3.2.6). The last two symbols are part of the code but never used.
+// fixedLengths are the lengths of the fixed codes (RFC 1951 §3.2.6). The last two symbols are part of the code, but never used.
 var fixedLengths = func() (lens [litSymbols + 2]uint8) {
 	for i := range lens {
 		switch {
@@ -84,10 +85,10 @@ var fixedLengths = func() (lens [litSymbols + 2]uint8) {
 	return lens
 }()
 
-// fixedDistBits is the length of all fixed codes of distances.
+// fixedDistBits is the length of every fixed distance code.
 const fixedDistBits = 5
 
-// fixedCodes are the codes of a block of the fixed kind.
+// fixedCodes are the codes of a block with fixed codes.
 var fixedCodes = func() *codes {
 	var lens [distSymbols + 2]uint8
 	for i := range lens {
@@ -98,7 +99,7 @@ var fixedCodes = func() *codes {
 	return c
 }()
 
-// assign makes the codes out of their lengths, of which there may be more than are ever used.
+// assign computes the codes from their lengths. The slices may contain more lengths than there are usable symbols.
 func (c *codes) assign(lit, dist []uint8) {
 	next := firstCodes(lit)
 	for symbol, n := range lit[:len(c.literal)] {
@@ -127,19 +128,19 @@ func (c *codes) assign(lit, dist []uint8) {
 // codeMaker holds the next code of each length.
 type codeMaker [maxBits + 2]uint32
 
-// firstCodes finds the first code of each length (RFC 1951 §3.2.2).
+// firstCodes returns the first code of each length (RFC 1951 §3.2.2).
 func firstCodes(lens []uint8) (next codeMaker) {
 	for _, n := range lens {
 		next[n&maxBits+1]++
 	}
-	next[1] = 0 // those without a code
+	next[1] = 0 // symbols without a code
 	for n := 1; n < len(next); n++ {
 		next[n] = (next[n] + next[n-1]) << 1
 	}
 	return next
 }
 
-// take returns the next code of n bits, and nothing for none.
+// take returns the next code of n bits, or no code if n is zero.
 func (m *codeMaker) take(n uint8) code {
 	if n == 0 {
 		return 0
@@ -149,21 +150,21 @@ func (m *codeMaker) take(n uint8) code {
 	return code(n)<<24 | code(bits.Reverse16(uint16(v))>>((16-n)&15))
 }
 
-// builder finds the lengths of codes. It is working memory, without meaning between two calls.
+// builder computes the lengths of Huffman codes. It is working memory, without meaning between two calls.
 type builder struct {
-	order  [litSymbols]uint32     // used symbols, the rarest first: frequency and symbol
-	weight [2 * litSymbols]uint32 // of the nodes of the tree: first the symbols in their order, then what joins two
+	order  [litSymbols]uint32     // used symbols by ascending frequency: frequency and symbol
+	weight [2 * litSymbols]uint32 // of the nodes of the tree: first the symbols in their order, then the inner nodes
 	parent [2 * litSymbols]uint16 // of each node
 }
 
-// symbolBits is what a symbol takes in an entry of order; the rest is for its frequency.
+// symbolBits is the number of bits for the symbol in an entry of order. The other bits are the frequency.
 const symbolBits = 9
 
-// lengths sets lens to the lengths of a code for symbols that occur as often as freq says, none longer than limit. Without symbols all
-// lengths are zero, and a symbol that is the only one gets one bit. The sum of all frequencies is below 1<<23.
+// lengths sets lens to the lengths of a code for symbols with the frequencies freq. No length exceeds limit. Without symbols all lengths are
+// zero, and a single symbol gets one bit. The sum of all frequencies must be below 1<<23.
 //
-// The tree is Huffman's: the two lightest nodes become one until one is left. Since both the symbols and the nodes made of them come in
-// the order of their weight, two queues find the lightest. Where the tree is deeper than limit, leaves are taken down in its place.
+// The algorithm is Huffman's: it joins the two lightest nodes until one is left. Both the symbols and the inner nodes come in the order of their
+// weight, so two queues yield the lightest node. If the tree is deeper than limit, balance moves leaves down instead.
 func (b *builder) lengths(lens []uint8, freq []uint32, limit int) {
 	n := 0
 	for symbol, f := range freq {
@@ -192,7 +193,7 @@ func (b *builder) lengths(lens []uint8, freq []uint32, limit int) {
 	}
 }
 
-// depths builds the tree of at least two symbols, and counts the symbols at each depth; what is deeper than limit counts as being there.
+// depths builds the tree of at least two symbols, and returns the number of symbols at each depth. Deeper symbols than limit count at limit.
 func (b *builder) depths(order []uint32, limit int) (count [maxBits + 1]int) {
 	n := len(order)
 	for i, o := range order {
@@ -214,7 +215,7 @@ func (b *builder) depths(order []uint32, limit int) (count [maxBits + 1]int) {
 			b.parent[lightest] = uint16(node)
 		}
 	}
-	// From here on the weight of a node is its depth.
+	// From here on weight[node] is the depth of the node.
 	b.weight[root] = 0
 	for node := root - 1; node >= 0; node-- {
 		depth := b.weight[b.parent[node]] + 1
@@ -226,8 +227,8 @@ func (b *builder) depths(order []uint32, limit int) (count [maxBits + 1]int) {
 	return count
 }
 
-// balance makes the counts of symbols at each depth those of a complete code again, after deeper ones were put at the last depth: as long
-// as there are too many codes, one at the last depth joins a leaf further up, which goes down by one.
+// balance changes the counts of symbols at each depth to those of a complete code, after depths has counted deeper symbols at the last depth.
+// While there are too many codes, one symbol of the last depth joins a leaf further up, which moves down by one.
 func balance(count []int) {
 	limit := len(count) - 1
 	used := 0
@@ -245,12 +246,12 @@ func balance(count []int) {
 	}
 }
 
-// writer appends bits. The bytes of out up to its length must have room for all that is written, and eight bytes more.
+// writer appends bits to a byte slice. Within its length, out must have room for all written bits and eight more bytes.
 type writer struct {
 	out  []byte
-	at   int    // whole bytes that were written
-	acc  uint64 // bits that are not a whole byte yet
-	used uint   // how many, below 8
+	at   int    // number of whole bytes written
+	acc  uint64 // bits that do not fill a byte yet
+	used uint   // number of bits in acc, below 8
 }
 
 // write writes up to 56 bits.
@@ -263,14 +264,14 @@ func (w *writer) write(v uint64, n uint) {
 	w.used &= 7
 }
 
-// align goes to the next byte.
+// align fills the current byte with zeros.
 func (w *writer) align() {
 	if w.used > 0 {
 		w.write(0, 8-w.used)
 	}
 }
 
-// room sees to it that n more bytes can be written.
+// room makes room for n more bytes.
 func (w *writer) room(n int) {
 	if n += w.at + 8; n > len(w.out) {
 		w.out = slices.Grow(w.out[:w.at], n-w.at)
@@ -278,8 +279,7 @@ func (w *writer) room(n int) {
 	}
 }
 
-// tokens writes what tokens stand for, and the end of the block. A token takes up to 48 bits: 15 and 5 for a length, 15 and 13 for a
-// distance.
+// tokens writes the codes of tokens and the end of the block. A token takes up to 48 bits: 15 and 5 for a length, 15 and 13 for a distance.
 func (w *writer) tokens(tokens []token, c *codes) {
 	out, at, acc, used := w.out, w.at, w.acc, w.used
 	for _, t := range tokens {

@@ -2,14 +2,14 @@ package deflate
 
 import "math/bits"
 
-// effort says how matches are looked for.
+// effort is how hard a level searches for matches.
 type effort struct {
-	// Without a chain: how soon bytes without a match are skipped, and which bytes within a match are entered.
-	patience uint // a byte more is skipped for each 2^patience bytes without a match
-	stride   int  // between bytes that are entered, 0 for the last one only
+	// Without a chain: how soon bytes without a match are skipped, and which bytes within a match are entered in the table.
+	patience uint // after each 2^patience bytes without a match, one byte more is skipped
+	stride   int  // distance between entered bytes; 0 enters the last one only
 
-	// With a chain: how many places are looked at, which length ends the search, and up to which length a better match is looked for
-	// at the next byte. depth 0 is without a chain.
+	// With a chain: how many positions are checked, which match length ends the search, and up to which length a better match is searched for at
+	// the next byte. depth 0 means no chain.
 	depth int
 	nice  int
 	lazy  int
@@ -28,18 +28,18 @@ var efforts = [MaxLevel + 1]effort{
 	9: {depth: 4096, nice: maxMatch, lazy: maxMatch},
 }
 
-// hashed bytes: a match begins with as many. Shorter ones are not looked for; they hardly ever save a bit.
+// hashedBytes is the number of bytes in a hash, and the shortest match that the encoder finds. Shorter matches hardly ever save a bit.
 const hashedBytes = 4
 
-// hash returns the index of four bytes.
+// hash returns the index in heads of four bytes.
 func hash(v uint32, shift uint) uint32 { return v * 0x9e3779b1 >> (shift & 31) }
 
-// match turns what is in the buffer from start on into tokens.
+// match makes tokens of the bytes of the buffer from start on.
 func (e *Encoder) match(s *scratch, start int) {
 	if e.base > maxBase {
 		e.rebase()
 	}
-	// Of the last bytes before start there was not enough to be hashed.
+	// The last bytes before start could not be hashed earlier: fewer than four bytes were there.
 	last := len(e.buf) - hashedBytes
 	for ; e.hashed < start && e.hashed <= last; e.hashed++ {
 		e.enter(e.hashed)
@@ -52,7 +52,7 @@ func (e *Encoder) match(s *scratch, start int) {
 	e.hashed = max(e.hashed, last+1)
 }
 
-// enter puts the bytes at i into the tables, and returns the position that had their hash before.
+// enter enters the bytes at i in the tables, and returns the last position with the same hash.
 func (e *Encoder) enter(i int) uint32 {
 	h := hash(load32(e.buf, i), e.shift)
 	position := e.base + uint32(i)
@@ -68,18 +68,18 @@ func (e *Encoder) enter(i int) uint32 {
 	return before
 }
 
-// greedy takes every match that the last position with the same hash gives.
+// greedy takes every match that the last position with the same hash yields.
 func (e *Encoder) greedy(s *scratch, start int) {
 	buf, heads, base, shift, window := e.buf, e.heads, e.base, e.shift, uint32(e.window)
 	patience, stride := e.effort.patience&31, e.effort.stride
 	last := len(buf) - hashedBytes
-	done, i := start, start // all before done is in tokens
+	done, i := start, start // tokens exist for all bytes before done
 	for i <= last {
 		v := load32(buf, i)
 		h := hash(v, shift)
 		back := base + uint32(i) - heads[h]
 		heads[h] = base + uint32(i)
-		// A distance within the window is one within buf: it holds as much before start, or all there was.
+		// A distance within the window is within buf too, because buf contains a window before start, or all bytes since Reset.
 		if back-1 >= window || load32(buf, i-int(back)) != v {
 			i += 1 + (i-done)>>patience
 			continue
@@ -105,7 +105,7 @@ func (e *Encoder) greedy(s *scratch, start int) {
 	s.literals(buf[done:])
 }
 
-// lazy takes a match only if there is no longer one at the next byte, and looks for it in the chain of all places with the same hash.
+// lazy takes a match only if there is no longer one at the next byte. It searches the chain of all positions with the same hash.
 func (e *Encoder) lazy(s *scratch, start int) {
 	buf := e.buf
 	last := len(buf) - hashedBytes
@@ -138,7 +138,7 @@ func (e *Encoder) lazy(s *scratch, start int) {
 	s.literals(buf[done:])
 }
 
-// longest returns the longest match at i that is longer than best, zero if there is none. before is the last position with the hash.
+// longest returns the longest match at i that is longer than best, or zero if there is none. before is the last position with the same hash.
 func (e *Encoder) longest(i int, before uint32, best int) (n, dist int) {
 	buf, window := e.buf, uint32(e.window)
 	most := min(len(buf)-i, maxMatch)
@@ -154,7 +154,7 @@ func (e *Encoder) longest(i int, before uint32, best int) (n, dist int) {
 			break
 		}
 		from := i - int(back)
-		// The byte that would make it longer tells most places apart.
+		// Comparing the byte that would extend the best match rejects most positions quickly.
 		if buf[from+best] == buf[i+best] && load32(buf, from) == first {
 			if k := matchLen(buf, from, i); k > best && worth(k, int(back), n, dist) {
 				best, n, dist = k, k, int(back)
@@ -172,8 +172,8 @@ func (e *Encoder) longest(i int, before uint32, best int) (n, dist int) {
 	return n, dist
 }
 
-// worth reports whether a match of n bytes is better than one of best bytes that is nearer, 0 for none. A byte is worth some four bits,
-// and a distance takes one bit more for each time it doubles.
+// worth reports whether a match of n bytes is better than a nearer one of best bytes; best is 0 if there is none. A byte is worth about four
+// bits, and a distance takes one bit more each time it doubles.
 func worth(n, dist, best, bestDist int) bool {
 	if best == 0 {
 		return n > hashedBytes || dist <= maxFar
@@ -181,10 +181,10 @@ func worth(n, dist, best, bestDist int) bool {
 	return 4*(n-best) > bits.Len32(uint32(dist))-bits.Len32(uint32(bestDist))
 }
 
-// maxFar is the furthest that a match of four bytes, the shortest, may be away to be worth more than its literals.
+// maxFar is the greatest distance at which a match of four bytes, the shortest, is worth more than its literals.
 const maxFar = 1 << 12
 
-// matchLen returns how many bytes from i on are the same as those from from on, which are before them. The first four are.
+// matchLen returns how many bytes from i on equal those from from on, which is less than i. The first four bytes are equal.
 func matchLen(buf []byte, from, i int) int {
 	end := min(len(buf), i+maxMatch)
 	n := hashedBytes

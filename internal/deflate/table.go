@@ -5,17 +5,16 @@ import (
 	"sync"
 )
 
-// entry says what a code means. From the lowest bit on: how many bits the code has (4), whether it is a literal, whether it is neither
-// a literal nor a base (2 bits together with that: see the constants), how many bits follow it (4), the value (16 bits from bit 16 on).
-// The entry zero is no code.
+// entry is the meaning of a code. From the lowest bit on: the length of the code (4 bits), the kind (4 bits, see the constants), the number of
+// extra bits (4), and the value (16 bits from bit 16 on). The entry zero is no code.
 type entry uint32
 
 const (
-	entryBits    = 0xf    // of the code; for a link of the table that it leads from
+	entryBits    = 0xf    // length of the code; for a link, of the index of the table that contains it
 	entryLiteral = 1 << 4 // the value is a literal
-	entryBase    = 1 << 5 // the value is the least length less minMatch, or the least distance less one
+	entryBase    = 1 << 5 // the value is the smallest length less minMatch, or the smallest distance less one
 	entryEnd     = 1 << 6 // the end of the block
-	entryLink    = 1 << 7 // the code is longer: the value is where its table begins, of 2^extra entries
+	entryLink    = 1 << 7 // the code is longer: the value is the index of its second table, which has 2^extra entries
 
 	extraShift = 8
 	valueShift = 16
@@ -25,7 +24,7 @@ func (e entry) len() uint     { return uint(e & entryBits) }
 func (e entry) extra() uint   { return uint(e >> extraShift & 0xf) }
 func (e entry) value() uint32 { return uint32(e >> valueShift) }
 
-// What the codes of each symbol mean, without their length. Symbols that may not occur are zero.
+// The entries of the symbols, without the length of the code. Symbols that must not occur are zero.
 var (
 	litEntries  = newLitEntries()
 	distEntries = newDistEntries()
@@ -57,9 +56,9 @@ func newSetEntries() (entries [setSymbols]entry) {
 	return entries
 }
 
-// The sizes of tables. A code that is longer than the bits of its table leads to a second one, and for all complete codes there are at
-// most as many entries as said here: the numbers are those that zlib's program enough finds for 288 and 32 symbols of up to 15
-// bits and first tables of these sizes.
+// The sizes of tables. A code that is longer than the index of its table leads to a second table. litEntryMax and distMax are the most entries
+// of both tables together for any complete code. zlib's program enough computes these numbers, for 288 and 32 symbols of up to 15 bits and first
+// tables of these sizes.
 const (
 	litBits     = 10
 	distBits    = 8
@@ -68,14 +67,14 @@ const (
 	distMax     = 402
 )
 
-// sorter orders symbols by the length of their codes.
+// sorter sorts symbols by the length of their codes.
 type sorter struct {
 	count  [maxBits + 1]uint16
 	sorted [litSymbols + 2]uint16
 }
 
-// sort counts the lengths and returns the symbols that have a code, those with the shortest first, and whether the code is complete:
-// neither are there more codes than bits tell apart, nor is there a pattern that is none of them (RFC 1951 §3.2.2).
+// sort counts the lengths, and returns the symbols that have a code, shortest code first. complete reports whether the code is complete: there
+// are not more codes than bits can distinguish, and every bit pattern begins with a code (RFC 1951 §3.2.2).
 func (s *sorter) sort(lens []uint8) (sorted []uint16, complete bool) {
 	clear(s.count[:])
 	for _, n := range lens {
@@ -99,9 +98,9 @@ func (s *sorter) sort(lens []uint8) (sorted []uint16, complete bool) {
 	return s.sorted[:at[maxBits+1]], left == 0
 }
 
-// build fills a table for a code of these lengths, and returns how many bits lead into it; it is filled up to 2^most entries, and further
-// for longer codes. It fails for lengths that make no code. Two codes are taken that are not complete: one without symbols, and one with
-// a single symbol of one bit, both of which RFC 1951 §3.2.7 knows for distances.
+// build fills a table for a code with the given lengths, and returns the number of bits of its index, at most most. Second tables for longer
+// codes follow in the same slice. It fails if the lengths make no code. It accepts two incomplete codes: one without symbols, and one with a
+// single symbol of one bit. RFC 1951 §3.2.7 allows both for distances.
 func (s *sorter) build(table []entry, most uint, lens []uint8, entries []entry) (bits uint, ok bool) {
 	sorted, complete := s.sort(lens)
 	if !complete {
@@ -119,7 +118,7 @@ func (s *sorter) build(table []entry, most uint, lens []uint8, entries []entry) 
 		longest--
 	}
 	most = min(most, longest)
-	// The table for codes of up to n bits is the one for n-1 twice, one behind the other, with the codes of n bits put in.
+	// The table for codes of up to n bits is the table for n-1 twice, one behind the other, with the codes of n bits added.
 	filled, at := uint(0), uint32(0)
 	k := 0
 	for n := uint(1); n <= most; n++ {
@@ -142,7 +141,7 @@ func (s *sorter) build(table []entry, most uint, lens []uint8, entries []entry) 
 	return most, true
 }
 
-// coded returns the entry of a symbol whose code has n bits. Of a symbol that may not occur it is none.
+// coded returns the entry of a symbol whose code has n bits, or no code if the symbol must not occur.
 func coded(e entry, n uint) entry {
 	if e == 0 {
 		return 0
@@ -150,7 +149,7 @@ func coded(e entry, n uint) entry {
 	return e | entry(n)
 }
 
-// next returns the code that follows code, both of n bits and the first bit lowest. After the last one it is zero.
+// next returns the code that follows code. Both have n bits, the first bit lowest. After the last code it returns zero.
 func next(code uint32, n uint) uint32 {
 	free := ^code & (1<<n - 1)
 	if free == 0 {
@@ -160,14 +159,15 @@ func next(code uint32, n uint) uint32 {
 	return code&(bit-1) | bit
 }
 
-// links makes the second tables, for codes longer than most: those from sorted[k] on, the first of which is code with zeros behind it.
+// links fills the second tables, for codes longer than most bits. Their symbols are sorted[k] and all that follow. The code of the first one is
+// code, followed by zeros.
 func (s *sorter) links(table []entry, most uint, entries []entry, code uint32, k int) {
 	end := uint32(1) << most // of the tables
 	prefix, begin, width := uint32(1<<most), uint32(0), uint(0)
 	for n := most + 1; n <= maxBits; n++ {
 		for left := int(s.count[n]); left > 0; left-- {
 			if first := code & (1<<most - 1); first != prefix {
-				// The longest code with this beginning ends it: go on until the codes fill it.
+				// The codes with this beginning fill a table of 2^width entries: increase width until they do.
 				prefix, begin, width = first, end, n-most
 				for space := 1<<width - left; space > 0 && width+most < maxBits; {
 					width++
@@ -186,7 +186,7 @@ func (s *sorter) links(table []entry, most uint, entries []entry, code uint32, k
 	}
 }
 
-// fixedTables are the tables of the fixed codes (RFC 1951 §3.2.6).
+// fixedTables returns the tables of the fixed codes (RFC 1951 §3.2.6).
 var fixedTables = sync.OnceValue(func() *tables {
 	t := new(tables)
 	var s sorter
@@ -199,7 +199,7 @@ var fixedTables = sync.OnceValue(func() *tables {
 	return t
 })
 
-// tables are what a block is decoded with.
+// tables are the decoding tables of a block.
 type tables struct {
 	litBits  uint
 	distBits uint

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-push/sluice/internal/deflate"
 )
 
-// A window keeps the last bytes, whatever pieces they came in.
+// A window keeps the last bytes, whatever pieces they come in.
 func TestWindow(t *testing.T) {
 	for bits := deflate.MinWindowBits - 1; bits <= deflate.MaxWindowBits+1; bits++ {
 		kept := 1 << min(max(bits, 9), 15)
@@ -35,7 +35,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// A window of a quiet connection is small, and one that is not made keeps nothing.
+// The window of a quiet connection is small, and the zero value keeps nothing.
 func TestWindowMemory(t *testing.T) {
 	w := deflate.NewWindow(15)
 	for range 3 {
