@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-push/sluice/push/delta"
 )
 
-// benchmarks are pairs as they are published.
+// benchmarks are pairs of values as they are published.
 var benchmarks = []struct {
 	name string
 	pair pair

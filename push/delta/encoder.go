@@ -6,49 +6,48 @@ import (
 	"unicode/utf8"
 )
 
-// Encoder makes differences. Its zero value is ready for use. It keeps the memory that it searches with, at most a few MiB, so that
-// making a difference allocates nothing but what dst lacks; so one is kept for each goroutine that makes many. It keeps no reference
-// to any value. An Encoder must not be used by two goroutines at the same time, and must not be copied once it was used.
+// Encoder computes differences. Its zero value is ready for use. It keeps working memory of at most a few MiB, so that a call allocates only for
+// the growth of dst. So keep one Encoder in each goroutine that computes many differences. It keeps no reference to any value. An Encoder must
+// not be used by two goroutines at the same time, and must not be copied after its first use.
 type Encoder struct {
-	// For Fossil deltas: the blocks of the old value by their hash. Numbers of blocks begin with 1, so that 0 is none.
+	// For Fossil deltas: the blocks of the old value by their hash. The numbers of blocks begin with 1; 0 means none.
 	heads []uint32 // by hash: the first block that has it
 	links []uint32 // by block: the next one with the same hash
-	shift uint     // leaves of a hash the bits that heads needs
+	shift uint     // the right shift of a hash, which leaves as many bits as heads needs
 
 	// For merge patches.
 	old, now tree
 }
 
 const (
-	// blockSize is the size of the blocks, side by side, by which the old value is known. What is equal over twice as many bytes holds
-	// one of them, and so is found wherever it lies.
+	// blockSize is the size of the adjacent blocks into which the index splits the old value. An equal part of at least twice that size contains
+	// a whole block, so the search finds it wherever it lies.
 	blockSize = 16
 
-	// maxChain is how many blocks of one hash are looked at. It bounds the work where a value repeats itself, or was made to.
+	// maxChain is the largest number of blocks with one hash that are compared. It bounds the work if a value repeats itself, or was made to.
 	maxChain = 32
 
-	// reach is how far before and behind the part that changed the old value is searched. It makes the work depend on what changed
-	// and not on the size of the value.
+	// reach is how many bytes before and behind the changed part of the old value are searched. It makes the work depend on the size of the
+	// change, not of the value.
 	reach = 4096
 
-	// maxSegment is how long a segment gets. Some versions of the JavaScript SDK apply one by a call with its bytes as arguments, of which
-	// engines take some 65,000.
+	// maxSegment is the size of the longest segment. Some versions of the JavaScript SDK apply a segment by a call with its bytes as arguments,
+	// and JavaScript engines accept about 65,000 arguments.
 	maxSegment = 32 << 10
 
-	// keepEntries is how many entries of heads and links are kept from one call to the next, 1 MiB each.
+	// keepEntries is the number of entries of heads, and of links, that are kept from one call to the next: 1 MiB each.
 	keepEntries = 1 << 18
 )
 
-// AppendFossil appends the Fossil delta that makes to of from, and returns the extended slice. There is a delta for every two values;
-// it is at most 21 bytes longer than to, and 4 more for each 32 KiB, when both have nothing in common. When to is valid UTF-8, so is
-// the delta.
+// AppendFossil appends the Fossil delta that turns from into to, and returns the extended slice. Every two values have a delta. If they have
+// nothing in common, the delta is longer than to by at most 21 bytes, and 4 more for each 32 KiB. If to is valid UTF-8, so is the delta.
 //
-// What both have in common at their beginning and their end is found by comparing. Between, the work grows with the parts that
-// changed, whatever is in them: each place of to is compared with at most 34 places of from, and only with what lies at most 4 KiB
-// before or behind the part of from that changed. What moved further is brought along.
+// A comparison finds the common beginning and the common end. Between them, the work is linear in the changed parts, whatever their bytes are.
+// Each position of to is compared with at most 34 positions of from, and only with those at most 4 KiB before or behind the changed part of
+// from. Bytes that moved further become literals.
 //
-// from and to are only read, and may be the same memory; dst must not overlap them. Of from only the first 4 GiB are used. To has to be
-// shorter than 4 GiB, since the format's numbers have 32 bits: with a longer one AppendFossil panics.
+// AppendFossil only reads from and to, which may be the same memory; dst must not overlap them. It uses only the first 4 GiB of from. If to has
+// 4 GiB or more, AppendFossil panics, because the format's numbers have 32 bits.
 func (e *Encoder) AppendFossil(dst, from, to []byte) []byte {
 	if uint64(len(to)) > maxFossil {
 		panic("delta: AppendFossil: a value of 4 GiB or more has no Fossil delta: send it as it is")
@@ -79,16 +78,16 @@ func (e *Encoder) AppendFossil(dst, from, to []byte) []byte {
 	return appendNumber(s.dst, checksum(to), ';')
 }
 
-// match says that size bytes of to, from at, are those of from, from src.
+// match says that the size bytes of to from at equal the bytes of from from src.
 type match struct{ at, src, size int }
 
-// segments writes the list of segments. Bytes of to from done on are not written yet: up to the next copy they become a literal.
+// segments writes the list of segments. The bytes of to from done on are not written yet; those before the next copy become a literal.
 type segments struct {
 	dst, to []byte
 	done    int
 }
 
-// pays reports whether a copy is shorter than its bytes, even when it cuts a literal in two.
+// pays reports whether a copy is shorter than its bytes, even if it splits a literal in two.
 func (s *segments) pays(m match) bool {
 	price := digits(uint32(m.size)) + digits(uint32(m.src)) + 2 // for "@" and ","
 	if lit := m.at - s.done; lit > 0 {
@@ -97,7 +96,7 @@ func (s *segments) pays(m match) bool {
 	return m.size > price
 }
 
-// copy writes a copy, if it pays, and the literal before it.
+// copy writes a copy, if it pays, after the literal before it.
 func (s *segments) copy(m match) {
 	if !s.pays(m) {
 		return
@@ -111,7 +110,7 @@ func (s *segments) copy(m match) {
 	}
 }
 
-// literal writes what is left before end.
+// literal writes the bytes up to end that are not written yet.
 func (s *segments) literal(end int) {
 	for s.done < end {
 		n := min(end-s.done, maxSegment)
@@ -121,26 +120,26 @@ func (s *segments) literal(end int) {
 	}
 }
 
-// changed is what is left to be searched for when the common beginning and end are known.
+// changed is the part to search: the values without the common beginning and end.
 type changed struct {
-	from  []byte // ends where the search does
-	to    []byte // ends where the common end begins
-	lo    int    // where in from the search begins
-	shift int    // from places of to to those of from, at the common end
+	from  []byte // ends at the end of the search
+	to    []byte // ends at the start of the common end
+	lo    int    // the position in from where the search begins
+	shift int    // the distance from positions in to to those in from, at the common end
 }
 
-// search writes copies of what it finds.
+// search finds matches and writes copies.
 //
-// The work is linear: at each place of to two places in line and at most maxChain blocks are compared. A comparison that goes far has
-// found what pays, and then to is done that far; one that does not pay ends after some twenty bytes.
+// The work is linear. At each position of to, it compares two aligned positions and at most maxChain blocks. A long comparison has found a copy
+// that pays, and then all its bytes of to are done. A comparison that does not pay ends after about twenty bytes.
 func (e *Encoder) search(s *segments, c *changed) {
 	if len(c.to)-s.done < blockSize || len(c.from)-c.lo < blockSize {
 		return
 	}
 	e.index(c.from[c.lo:])
-	shift := 0 // of the copy before
+	shift := 0 // of the previous copy
 	for at := s.done; at+blockSize <= len(c.to); {
-		// Values whose numbers change and keep their length stay in line with what was copied before, or with the end.
+		// A value whose numbers change but keep their length stays aligned with the previous copy, or with the common end.
 		var m match
 		if c.same(at, at+shift) {
 			m = s.grow(c, at, at+shift)
@@ -160,16 +159,16 @@ func (e *Encoder) search(s *segments, c *changed) {
 	}
 }
 
-// same reports whether it may be worth while to look closer at what is at place at of to and at src of from.
+// same reports whether the first bytes at position at of to and at position src of from are equal, so that a closer comparison may pay.
 func (c *changed) same(at, src int) bool {
 	return src >= c.lo && src+blockSize <= len(c.from) &&
 		binary.LittleEndian.Uint64(c.to[at:]) == binary.LittleEndian.Uint64(c.from[src:])
 }
 
-// index notes the blocks of b by their hash, those at the beginning first: there matches of a repeating value are longest.
+// index stores the blocks of b by their hash. Blocks near the beginning come first, because in a repeating value they give the longest matches.
 func (e *Encoder) index(b []byte) {
 	blocks := len(b) / blockSize
-	width := bits.Len(uint(blocks)) + 1 // so many more hashes than blocks that most places of to need no second look
+	width := bits.Len(uint(blocks)) + 1 // so many more hashes than blocks that most positions of to find none
 	e.shift = uint(64 - width)
 	e.heads = sized(e.heads, 1<<width)
 	clear(e.heads)
@@ -181,8 +180,7 @@ func (e *Encoder) index(b []byte) {
 	}
 }
 
-// longest returns the longest match of what is at place at with block n and those behind it that have the same hash, of size 0 when
-// none pays.
+// longest returns the longest match of position at with block n and the blocks after it that have the same hash. Its size is 0 if none pays.
 func (e *Encoder) longest(s *segments, c *changed, at int, n uint32) match {
 	var best match
 	for range maxChain {
@@ -199,8 +197,8 @@ func (e *Encoder) longest(s *segments, c *changed, at int, n uint32) match {
 	return best
 }
 
-// grow returns the match of what is at place at with what is at src, as far as it gets in both directions, but not beyond what is
-// written. It has size 0 when it does not pay.
+// grow returns the match of position at with position src, extended in both directions, but not into bytes that are written. Its size is 0 if it
+// does not pay.
 func (s *segments) grow(c *changed, at, src int) match {
 	back := commonSuffix(c.from[c.lo:src], c.to[s.done:at])
 	m := match{at: at - back, src: src - back, size: back + commonPrefix(c.from[src:], c.to[at:])}
@@ -216,15 +214,15 @@ func (s *segments) grow(c *changed, at, src int) match {
 	return m
 }
 
-// blockHash mixes the first blockSize bytes of b. Its upper bits are the good ones. It takes two loads and two multiplications, so there is
-// nothing to gain from a hash that rolls from place to place.
+// blockHash returns a hash of the first blockSize bytes of b. Its upper bits are the good ones. It needs only two loads and two multiplications,
+// so a rolling hash would gain nothing.
 func blockHash(b []byte) uint64 {
 	const odd1, odd2 = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93 // the golden ratio's fraction, and any other
 	lo, hi := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
 	return (lo ^ bits.RotateLeft64(hi*odd1, 29)) * odd2
 }
 
-// commonPrefix returns how many bytes at their beginnings are the same.
+// commonPrefix returns the number of equal bytes at the beginnings of a and b.
 func commonPrefix(a, b []byte) int {
 	n := min(len(a), len(b))
 	i := 0
@@ -239,7 +237,7 @@ func commonPrefix(a, b []byte) int {
 	return i
 }
 
-// commonSuffix returns how many bytes at their ends are the same.
+// commonSuffix returns the number of equal bytes at the ends of a and b.
 func commonSuffix(a, b []byte) int {
 	n := min(len(a), len(b))
 	a, b = a[len(a)-n:], b[len(b)-n:]
@@ -255,7 +253,7 @@ func commonSuffix(a, b []byte) int {
 	return n - i
 }
 
-// sized returns a slice of n entries, in the memory of s if that is enough.
+// sized returns a slice of n entries. It uses the memory of s if that is large enough.
 func sized(s []uint32, n int) []uint32 {
 	if cap(s) < n {
 		return make([]uint32, n)

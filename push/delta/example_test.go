@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-push/sluice/push/delta"
 )
 
-// A publisher's side makes the difference, and sends it when it is shorter. A client's side applies it to what it has.
+// The publisher computes a difference, and sends it if it is shorter than the value. The client applies it to its old value.
 func Example() {
 	before := []byte(`{"pair":"ABCUSD","bid":"25.3519","ask":"25.3652","venue":"north","status":"open"}`)
 	now := []byte(`{"pair":"ABCUSD","bid":"25.3522","ask":"25.3652","venue":"north","status":"open"}`)
@@ -15,7 +15,7 @@ func Example() {
 	d := encoder.AppendFossil(nil, before, now)
 	fmt.Printf("%d bytes instead of %d: %q\n", len(d), len(now), d)
 
-	const limit = 64 << 10 // a client takes no more
+	const limit = 64 << 10 // the client's limit
 	got, err := delta.ApplyFossil(nil, before, d, limit)
 	fmt.Println(string(got) == string(now), err)
 	_, err = delta.ApplyFossil(nil, []byte(`{}`), d, limit)

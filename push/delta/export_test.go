@@ -1,6 +1,6 @@
 package delta
 
-// Kept returns how many bytes an encoder keeps from one call to the next.
+// Kept returns the number of bytes that an encoder keeps from one call to the next.
 func (e *Encoder) Kept() int {
 	kept := 4 * (cap(e.heads) + cap(e.links))
 	for _, t := range []*tree{&e.old, &e.now} {
@@ -9,5 +9,5 @@ func (e *Encoder) Kept() int {
 	return kept
 }
 
-// Holds reports whether an encoder holds on to a value it was given.
+// Holds reports whether an encoder keeps a reference to a value that it was given.
 func (e *Encoder) Holds() bool { return e.old.text != nil || e.now.text != nil }

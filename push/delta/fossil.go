@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// maxFossil is the largest number that a Fossil delta can hold: those who apply it count with 32 bits.
+// maxFossil is the largest number in a Fossil delta: the SDKs use 32 bits.
 const maxFossil = 1<<32 - 1
 
 // fossilDigits are the digits of a number, by value (section 3.0).
 const fossilDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~"
 
-// notDigit is the value of bytes that are no digits.
+// notDigit is the value of bytes that are not digits.
 const notDigit = 64
 
 // fossilValues are the values of digits, by byte.
@@ -30,7 +30,7 @@ var fossilValues = func() (values [256]byte) {
 // digits returns how many digits n has.
 func digits(n uint32) int { return (bits.Len32(n|1) + 5) / 6 }
 
-// appendNumber appends n and the byte that ends it.
+// appendNumber appends n and the byte end.
 func appendNumber(dst []byte, n uint32, end byte) []byte {
 	for d := digits(n) - 1; d >= 0; d-- {
 		dst = append(dst, fossilDigits[n>>(6*d)&63])
@@ -38,7 +38,7 @@ func appendNumber(dst []byte, n uint32, end byte) []byte {
 	return append(dst, end)
 }
 
-// checksum adds b up as words of 32 bits, big endian, the last one filled with zeros (section 2.2).
+// checksum returns the sum of b as 32-bit words in big-endian order, the last one filled with zeros (section 2.2).
 func checksum(b []byte) uint32 {
 	var sum uint32
 	for ; len(b) >= 8; b = b[8:] {
@@ -51,16 +51,16 @@ func checksum(b []byte) uint32 {
 	return sum + uint32(two>>32) + uint32(two)
 }
 
-// ApplyFossil appends to dst the value that delta makes of from, and returns the extended slice. The value has at most limit bytes;
-// of a larger one the delta's header tells at once, and the error is [ErrTooLarge]. That matters with deltas of strangers, of which a
-// few bytes can copy all of from a thousand times.
+// ApplyFossil applies delta to from: it appends the new value to dst, and returns the extended slice. If the delta's header states a value of
+// more than limit bytes, the error is [ErrTooLarge] at once. The limit matters for deltas from untrusted sources, because a few bytes of delta
+// can copy all of from a thousand times.
 //
-// The delta may come from anybody: each length is checked before it is used, no more than limit bytes are allocated, and the checksum
-// is verified. What is not of the format is a [*FormatError]; segments that lie outside from and a wrong checksum are [ErrOtherBase].
-// With an error dst comes back as it was, though bytes behind its length may have been written.
+// The delta may come from any source: each length is checked before it is used, at most limit bytes are allocated, and the checksum is verified.
+// Input with a wrong format is a [*FormatError]. A segment outside from and a wrong checksum are [ErrOtherBase]. After an error dst is returned
+// unchanged, but bytes behind its length may have been written.
 //
-// The result does not share memory with from or delta, which are only read; dst must not overlap them. Any number of calls may run
-// at the same time.
+// The result does not share memory with from or delta, which are only read; dst must not overlap them. Any number of calls may run at the same
+// time.
 func ApplyFossil(dst, from, delta []byte, limit int) ([]byte, error) {
 	out, err := applyFossil(dst, from, fossilReader{text: delta}, max(limit, 0))
 	if err != nil {
@@ -110,12 +110,12 @@ type fossilReader struct {
 	pos  int
 }
 
-// wrong returns an error at byte at.
+// wrong returns an error at position at.
 func (r *fossilReader) wrong(at int, format string, args ...any) error {
 	return &FormatError{Offset: min(at, len(r.text)), Reason: fmt.Sprintf(format, args...)}
 }
 
-// next returns the next byte, 0 at the end, where it stays.
+// next returns the next byte. At the end of the text it returns 0.
 func (r *fossilReader) next() byte {
 	if r.pos == len(r.text) {
 		return 0
@@ -124,7 +124,7 @@ func (r *fossilReader) next() byte {
 	return r.text[r.pos-1]
 }
 
-// number reads at least one digit and all that follow. Zeros may lead.
+// number reads at least one digit and all that follow. Leading zeros are allowed.
 func (r *fossilReader) number() (uint32, error) {
 	start := r.pos
 	var n uint64
@@ -152,7 +152,7 @@ func (r *fossilReader) size() (uint32, error) {
 	return n, err
 }
 
-// copied reads the end of a copy and returns the part of from that it means.
+// copied reads the end of a copy and returns its part of from.
 func (r *fossilReader) copied(count uint32, from []byte) ([]byte, error) {
 	offset, err := r.number()
 	if err != nil {
@@ -168,7 +168,7 @@ func (r *fossilReader) copied(count uint32, from []byte) ([]byte, error) {
 	return from[offset:end], nil
 }
 
-// segment returns the bytes of a segment of which number and operator are read.
+// segment returns the bytes of a segment whose number and operator have been read.
 func (r *fossilReader) segment(op byte, count uint32, from []byte) ([]byte, error) {
 	if op == '@' {
 		return r.copied(count, from)
@@ -181,7 +181,7 @@ func (r *fossilReader) segment(op byte, count uint32, from []byte) ([]byte, erro
 	return r.text[at:r.pos], nil
 }
 
-// finish checks what has been made against what the delta says of it.
+// finish checks the new value against the delta's size and checksum.
 func (r *fossilReader) finish(made []byte, size int, sum uint32) error {
 	switch {
 	case r.pos < len(r.text):

@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-push/sluice/push/delta"
 )
 
-// longest is how long a Fossil delta to n bytes may be.
+// longest returns the largest size of a Fossil delta to n bytes.
 func longest(n int) int { return n + 21 + 4*(n>>15) }
 
-// sum is the checksum of section 2.2, counted digit by digit of base 256.
+// sum returns the checksum of section 2.2, computed digit by digit in base 256.
 func sum(b []byte) string {
 	var total uint64
 	for i, c := range b {
@@ -24,7 +24,7 @@ func sum(b []byte) string {
 	return number(total % (1 << 32))
 }
 
-// number writes n as section 3.0 has it.
+// number writes n as section 3.0 defines it.
 func number(n uint64) string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~"
 	if n < 64 {
@@ -33,7 +33,7 @@ func number(n uint64) string {
 	return number(n/64) + digits[n%64:n%64+1]
 }
 
-// The format's document, section 4.2, takes a delta apart. The values it is between are not printed, so it is applied to others.
+// The delta is the example in section 4.2 of the format's document. The document does not print its values, so the test applies it to others.
 func TestApplyFossilDocumentExample(t *testing.T) {
 	const segments = "1Xb\n" + "4E@0,2:thFN@4C,6:scenda1B@Jd,6:scenda5x@Kt,6:pieces79@Qt,F: Example: eskil~E@Y0,"
 	from := noise(newRand(1), 2176+4046)
@@ -48,7 +48,7 @@ func TestApplyFossilDocumentExample(t *testing.T) {
 	}
 }
 
-// Deltas written by hand, which the encoder finds too.
+// Deltas written by hand, which the encoder finds as well.
 func TestFossilByHand(t *testing.T) {
 	const fox = "The quick brown fox jumps over the lazy dog"
 	for _, tt := range []struct{ name, from, to, delta string }{
@@ -93,7 +93,7 @@ func TestFossilByHand(t *testing.T) {
 	}
 }
 
-// Deltas that the encoder does not make, but others may.
+// Valid deltas that this encoder does not make, but other encoders may.
 func TestApplyFossilTakes(t *testing.T) {
 	for _, tt := range []struct{ name, from, delta, to string }{
 		{"empty literal", "", "0\n0:0;", ""},
@@ -111,7 +111,7 @@ func TestApplyFossilTakes(t *testing.T) {
 	}
 }
 
-// Whatever is wrong is refused for the right reason, and dst stays as it was.
+// Invalid input is refused for the right reason, and dst does not change.
 func TestApplyFossilRefuses(t *testing.T) {
 	const huge = "40000000000000000000000000000000" // 4 and many zeros
 	for _, tt := range []struct {
@@ -175,7 +175,7 @@ func TestApplyFossilLimit(t *testing.T) {
 	}
 }
 
-// checkFossil checks what holds for every pair and returns the delta.
+// checkFossil checks the promises that hold for every pair, and returns the delta.
 func checkFossil(t *testing.T, e *delta.Encoder, p pair) []byte {
 	t.Helper()
 	from, to := bytes.Clone(p.from), bytes.Clone(p.to)
@@ -226,7 +226,7 @@ func TestFossilShort(t *testing.T) {
 	}
 }
 
-// What changes by one place, at every place and around the sizes of blocks, is said in few bytes.
+// A change of one byte, at every position and in values around multiples of the block size, has a short delta.
 func TestFossilOneChange(t *testing.T) {
 	var e delta.Encoder
 	for n := 1; n < 100; n++ {
@@ -245,7 +245,7 @@ func TestFossilOneChange(t *testing.T) {
 	}
 }
 
-// How short deltas of typical changes are, so that a worse search is seen.
+// The sizes of deltas for typical changes are fixed, so that a worse search is noticed.
 func TestFossilIsShort(t *testing.T) {
 	r := newRand(7)
 	var e delta.Encoder
@@ -272,8 +272,8 @@ func TestFossilIsShort(t *testing.T) {
 	}
 }
 
-// Values that were made to find much and gain little take no longer than others, and their deltas are no longer. With work that grows
-// with the square they would take minutes.
+// Adversarial values, with many matches that gain little, take no longer than others, and their deltas are no longer. With quadratic work they
+// would take minutes.
 func TestFossilHostile(t *testing.T) {
 	const size = 1 << 18
 	zeros := make([]byte, size)
@@ -302,7 +302,7 @@ func TestFossilHostile(t *testing.T) {
 	}
 }
 
-// An encoder that has its memory, and a dst that is large enough, allocate nothing.
+// An encoder with its working memory, and a dst that is large enough, allocate nothing.
 func TestAllocations(t *testing.T) {
 	var e delta.Encoder
 	row := row4K()
@@ -319,7 +319,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// Segments are not larger than every SDK can apply.
+// No segment is larger than every SDK can apply.
 func TestFossilSegments(t *testing.T) {
 	value := letters(newRand(5), 70_000, 100)
 	var e delta.Encoder
@@ -340,7 +340,7 @@ func TestFossilSegments(t *testing.T) {
 	}
 }
 
-// One large value does not cost memory for good, and no value is held on to.
+// The memory for one large value is freed, and the encoder keeps no reference to any value.
 func TestEncoderKeepsLittle(t *testing.T) {
 	var e delta.Encoder
 	large := noise(newRand(6), 8<<20)
@@ -359,7 +359,7 @@ func TestEncoderKeepsLittle(t *testing.T) {
 	}
 }
 
-// Characters that share bytes are not cut, wherever a copy begins or ends. That the deltas are UTF-8 is checked with everything else.
+// Characters that share bytes are not cut, wherever a copy begins or ends. All other tests check too that the deltas are UTF-8.
 func TestFossilCharacters(t *testing.T) {
 	const long = "0123456789abcdefghijklmnopqrstuvwxyz0123456789"
 	var e delta.Encoder

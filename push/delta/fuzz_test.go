@@ -7,10 +7,10 @@ import (
 	"github.com/sluice-push/sluice/push/delta"
 )
 
-// The encoders of the fuzz targets are used for all inputs, so that what one leaves behind meets the next; each process of the fuzzer
-// calls a target from one goroutine only.
+// The encoders of the fuzz targets are shared by all inputs, so that a state that one input leaves behind meets the next. Each process of the
+// fuzzer calls a target from one goroutine only.
 
-// FuzzFossilRoundTrip checks that every value comes back, by a delta that is not too long.
+// FuzzFossilRoundTrip checks that the delta restores every value and is not too long.
 func FuzzFossilRoundTrip(f *testing.F) {
 	for seed, m := range makers {
 		p := m.make(newRand(uint64(seed)))
@@ -23,7 +23,7 @@ func FuzzFossilRoundTrip(f *testing.F) {
 	})
 }
 
-// FuzzApplyFossil applies whatever comes, beside a decoder that was written to be read.
+// FuzzApplyFossil applies any input, and compares with a simple decoder.
 func FuzzApplyFossil(f *testing.F) {
 	var e delta.Encoder
 	for seed, m := range makers {
@@ -46,7 +46,7 @@ func FuzzApplyFossil(f *testing.F) {
 	})
 }
 
-// plainApply is a decoder of Fossil deltas without care for speed.
+// plainApply is a decoder of Fossil deltas that is simple rather than fast.
 func plainApply(from, d []byte, limit uint64) (to []byte, ok bool) {
 	read := func(end string) (n uint64, op byte) {
 		digits := 0

@@ -5,24 +5,24 @@ import (
 	"fmt"
 )
 
-// AppendMergePatch appends the JSON merge patch (RFC 7396) that makes to of from, and returns the extended slice; when both are the
-// same, that is {}. If ok is false there is none, dst comes back as it was, and to is to be sent as it is. That is so
+// AppendMergePatch appends the JSON merge patch (RFC 7396) that turns from into to, and returns the extended slice. If both are the same, the
+// patch is {}. If there is no patch, ok is false, dst is returned unchanged, and to must be sent as it is. There is none
 //
 //   - when from or to is not a JSON object;
-//   - when a member of to is null and was not before, or lies in an object that was none before: in a patch, null takes a member away.
-//     That counts for objects in objects; what is in an array may be null, since arrays are replaced as a whole;
-//   - when an object has two members of one name, for nobody knows which of them counts, again but for objects in arrays, which are
-//     never looked into;
+//   - when a member of to is null and was not null before, or lies in an object that did not exist before: in a patch, null removes a
+//     member. This includes objects in objects. Values in an array may be null, since arrays are replaced as a whole;
+//   - when an object has two members with one name, because parsers disagree which of them counts, except for objects in arrays, whose
+//     members are not compared;
 //   - when from or to is not valid JSON in UTF-8, is nested deeper than [MaxDepth], has 2 GiB or more, or has a member whose name
 //     contains half of a surrogate pair.
 //
-// Who applies the patch has to as a JSON value: members may stand in another order and between them there may be other white space,
-// but every value is the text that to has for it, or one that was the same before. So numbers keep their digits (1 does not become
-// 1.0, which differs from it) and strings their characters. Values are compared as text; one that is written in another way, say
-// with other escapes, becomes part of the patch. Names are compared without escapes.
+// The result of the patch equals to as a JSON value. Members may be in another order, and white space between them may differ. Every value is
+// the text from to, or a text that was the same in from. So numbers keep their digits (1 does not become 1.0, which counts as different) and
+// strings their characters. Values are compared as text: a value in another notation, such as with other escapes, becomes part of the patch.
+// Names are compared without escapes.
 //
-// A patch may be longer than to: compare. The work is linear in the length of both. from and to are only read; dst must not overlap
-// them.
+// A patch may be longer than to, so compare the lengths. The work is linear in the length of both. AppendMergePatch only reads from and to; dst
+// must not overlap them.
 func (e *Encoder) AppendMergePatch(dst, from, to []byte) (patch []byte, ok bool) {
 	defer e.old.release()
 	defer e.now.release()
@@ -35,7 +35,7 @@ func (e *Encoder) AppendMergePatch(dst, from, to []byte) (patch []byte, ok bool)
 	return patch, true
 }
 
-// difference appends the patch that makes object n of now of object o of old. It is false when there is none.
+// difference appends the patch that turns object o of old into object n of now. It returns false if there is none.
 func (e *Encoder) difference(dst []byte, o, n int32) ([]byte, bool) {
 	dst = append(dst, '{')
 	begin := len(dst)
@@ -56,7 +56,7 @@ func (e *Encoder) difference(dst []byte, o, n int32) ([]byte, bool) {
 			if !ok {
 				return dst, false
 			}
-			if len(inner) == len(dst)+len("{}") { // only its order or its white space are others
+			if len(inner) == len(dst)+len("{}") { // only the order or the white space differ
 				inner = inner[:mark]
 			}
 			dst = inner
@@ -74,7 +74,7 @@ func (e *Encoder) difference(dst []byte, o, n int32) ([]byte, bool) {
 	return append(dst, '}'), true
 }
 
-// appendName appends the name of a member of the object whose members begin at begin.
+// appendName appends the name of a member. The members of its object begin at begin in dst.
 func appendName(dst []byte, begin int, quoted []byte) []byte {
 	if len(dst) > begin {
 		dst = append(dst, ',')
@@ -82,15 +82,16 @@ func appendName(dst []byte, begin int, quoted []byte) []byte {
 	return append(append(dst, quoted...), ':')
 }
 
-// ApplyMergePatch appends to dst what the JSON merge patch (RFC 7396, section 2) makes of doc, and returns the extended slice. A patch
-// that is not an object is the result itself. Any two JSON values will do, but objects must not have two members of one name; see
-// [Encoder.AppendMergePatch] for what else is refused. The error is then a [*FormatError], wrapped, and dst comes back as it was.
+// ApplyMergePatch applies the JSON merge patch to doc (RFC 7396, section 2): it appends the result to dst, and returns the extended slice. A
+// patch that is not an object is the result itself. Both arguments may be any JSON values, but an object must not have two members with one
+// name; see [Encoder.AppendMergePatch] for the other limits. If they are violated, the error wraps a [*FormatError] and dst is returned
+// unchanged.
 //
-// Members keep their order; new ones come last. Text that the patch does not touch stays as it is, white space in values included. The
-// result is never longer than doc and patch together.
+// Members keep their order; new ones come last. Text that the patch does not change stays as it is, including white space in values. The result
+// is never longer than doc and patch together.
 //
-// The result does not share memory with doc or patch, which are only read; dst must not overlap them. Any number of calls may run at
-// the same time.
+// The result does not share memory with doc or patch, which are only read; dst must not overlap them. Any number of calls may run at the same
+// time.
 func ApplyMergePatch(dst, doc, patch []byte) ([]byte, error) {
 	var m merger
 	if err := m.doc.parse(doc); err != nil {
@@ -105,7 +106,7 @@ func ApplyMergePatch(dst, doc, patch []byte) ([]byte, error) {
 // merger applies one patch.
 type merger struct{ doc, patch tree }
 
-// merge appends what node p of the patch makes of node d of the document, of nothing if that is none.
+// merge appends the result of patch node p on document node d; d is none if the document has no such node.
 func (m *merger) merge(dst []byte, d, p int32) []byte {
 	if m.patch.nodes[p].kind != '{' {
 		return append(dst, m.patch.value(p)...)

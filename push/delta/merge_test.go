@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-push/sluice/push/delta"
 )
 
-// RFC 7396, appendix A, in full.
+// The examples of RFC 7396, appendix A, in full.
 var appendixA = []struct{ original, patch, result string }{
 	{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
 	{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
@@ -39,7 +39,7 @@ func TestApplyMergePatchAppendixA(t *testing.T) {
 	}
 }
 
-// RFC 7396, section 3.
+// The example of RFC 7396, section 3.
 func TestMergePatchSection3(t *testing.T) {
 	const doc = `{
      "title": "Goodbye!",
@@ -116,7 +116,7 @@ func TestAppendMergePatch(t *testing.T) {
 	}
 }
 
-// nested is an object in objects, so many of them.
+// nested returns objects nested to a given depth.
 func nested(depth int, inner string) string {
 	return strings.Repeat(`{"a":`, depth) + inner + strings.Repeat("}", depth)
 }
@@ -164,26 +164,26 @@ func TestAppendMergePatchCannot(t *testing.T) {
 	}
 }
 
-// What is no JSON is refused, with the place.
+// Input that is not JSON is refused, with the offset.
 func TestApplyMergePatchRefuses(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
-		{"nothing", ``, "ends where a value is expected at byte 0"},
-		{"space", " \n", "ends where a value is expected at byte 2"},
-		{"two values", `{} {}`, `'{' where the end is expected at byte 3`},
-		{"no name", `{1:2}`, `'1' where a member name is expected at byte 1`},
-		{"no colon", `{"a" 1}`, `'1' where ':' is expected at byte 5`},
-		{"no value", `{"a":}`, `'}' where a value is expected at byte 5`},
-		{"no end", `{"a":1`, `ends where ',' or '}' is expected at byte 6`},
-		{"comma at the end", `{"a":1,}`, `'}' where a member name is expected at byte 7`},
-		{"comma at the end of an array", `[1,]`, `']' where a value is expected at byte 3`},
-		{"mixed brackets", `[1}`, `'}' where ',' or ']' is expected at byte 2`},
-		{"broken true", `[tru]`, `'t' where true is expected at byte 1`},
-		{"broken null", `nul`, `'n' where null is expected at byte 0`},
-		{"leading zero", `01`, `'1' where the end is expected at byte 1`},
-		{"only a sign", `-`, `ends where a digit is expected at byte 1`},
-		{"no digit behind the point", `1.e1`, `'e' where a digit is expected at byte 2`},
-		{"no digit in the exponent", `1e+`, `ends where a digit is expected at byte 3`},
-		{"plus", `+1`, `'+' where a value is expected`},
+		{"nothing", ``, "unexpected end of JSON, expected a value at byte 0"},
+		{"space", " \n", "unexpected end of JSON, expected a value at byte 2"},
+		{"two values", `{} {}`, `unexpected '{', expected the end at byte 3`},
+		{"no name", `{1:2}`, `unexpected '1', expected a member name at byte 1`},
+		{"no colon", `{"a" 1}`, `unexpected '1', expected ':' at byte 5`},
+		{"no value", `{"a":}`, `unexpected '}', expected a value at byte 5`},
+		{"no end", `{"a":1`, `unexpected end of JSON, expected ',' or '}' at byte 6`},
+		{"comma at the end", `{"a":1,}`, `unexpected '}', expected a member name at byte 7`},
+		{"comma at the end of an array", `[1,]`, `unexpected ']', expected a value at byte 3`},
+		{"mixed brackets", `[1}`, `unexpected '}', expected ',' or ']' at byte 2`},
+		{"broken true", `[tru]`, `unexpected 't', expected true at byte 1`},
+		{"broken null", `nul`, `unexpected 'n', expected null at byte 0`},
+		{"leading zero", `01`, `unexpected '1', expected the end at byte 1`},
+		{"only a sign", `-`, `unexpected end of JSON, expected a digit at byte 1`},
+		{"no digit behind the point", `1.e1`, `unexpected 'e', expected a digit at byte 2`},
+		{"no digit in the exponent", `1e+`, `unexpected end of JSON, expected a digit at byte 3`},
+		{"plus", `+1`, `unexpected '+', expected a value`},
 		{"open string", `"a`, `a string does not end at byte 2`},
 		{"line break in a string", "\"a\nb\"", `a control character in a string at byte 2`},
 		{"unknown escape", `"\x"`, `an escape that JSON does not know at byte 1`},
@@ -217,7 +217,7 @@ func TestApplyMergePatchRefuses(t *testing.T) {
 	}
 }
 
-// Text that a patch does not touch stays as it is, members in their order.
+// Text that a patch does not change stays as it is, and members keep their order.
 func TestApplyMergePatchKeepsText(t *testing.T) {
 	const doc = "{ \"z\" : [ 1.0,\n2 ], \"\\u0061\":1, \"b\":{\"c\" :1e5}}"
 	got, err := delta.ApplyMergePatch(nil, []byte(doc), []byte(`{"new":{"x":null,"y":1},"a":2,"b":{"d":3}}`))
@@ -268,7 +268,7 @@ func TestMergePatchMarket(t *testing.T) {
 	}
 }
 
-// Objects with very many members take no longer than others.
+// Objects with very many members do not take disproportionately long.
 func TestMergePatchManyMembers(t *testing.T) {
 	object := func(first, step int) []byte {
 		var s bytes.Buffer

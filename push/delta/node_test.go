@@ -18,7 +18,7 @@ import (
 // nodePatience bounds the one process of Node, which takes a second or two.
 const nodePatience = 2 * time.Minute
 
-// question is what the Node script is asked, answer what it says: what fossil-delta makes of from by our delta, and its own delta.
+// question is the input of the Node script. answer is its output: the result of fossil-delta for our delta, and its own delta.
 type (
 	question struct {
 		From  []byte `json:"from"`
@@ -32,7 +32,7 @@ type (
 	}
 )
 
-// The package from npm whose code the published SDKs carry applies our deltas, and we apply its.
+// The npm package whose code the published SDKs contain applies our deltas, and we apply its deltas.
 func TestFossilNode(t *testing.T) {
 	folder := filepath.Join("testdata", "node")
 	if _, err := os.Stat(filepath.Join(folder, "node_modules", ".package-lock.json")); err != nil {

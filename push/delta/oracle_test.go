@@ -36,7 +36,7 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// oracleMerge is section 2 of RFC 7396, word by word.
+// oracleMerge is the algorithm of RFC 7396, section 2, word by word.
 func oracleMerge(target, patch any) any {
 	p, ok := patch.(map[string]any)
 	if !ok {
@@ -57,7 +57,7 @@ func oracleMerge(target, patch any) any {
 	return object
 }
 
-// oracleCanSay reports whether any patch makes to of from.
+// oracleCanSay reports whether a patch from from to to exists.
 func oracleCanSay(from, to any) bool {
 	now, ok := to.(map[string]any)
 	if !ok {
@@ -75,8 +75,8 @@ func oracleCanSay(from, to any) bool {
 
 var errUnfit = errors.New("unfit")
 
-// oracleTakes reports whether a text is one that the package reads: valid, not too deep, and without two members of one name in
-// objects that lie in objects only.
+// oracleTakes reports whether the package reads a text: valid JSON, not too deep, and without two members of one name, except in objects inside
+// arrays.
 func oracleTakes(text []byte) bool {
 	if !json.Valid(text) || !utf8.Valid(text) {
 		return false
@@ -118,10 +118,10 @@ func oracleWalk(d *json.Decoder, names bool, depth int) error {
 	return err
 }
 
-// hasSurrogates reports whether there may be half of a surrogate pair in a text: encoding/json reads them all as one character.
+// hasSurrogates reports whether a text may contain half of a surrogate pair. encoding/json reads all of these as one character.
 func hasSurrogates(text []byte) bool { return strings.Contains(strings.ToLower(string(text)), `\ud`) }
 
-// checkMerge checks the patch between two texts, if there is one, and that there is one exactly when there can be.
+// checkMerge checks the patch between two texts, and that there is a patch exactly when there can be one.
 func checkMerge(t *testing.T, e *delta.Encoder, from, to []byte) (ok bool) {
 	t.Helper()
 	patch, ok := e.AppendMergePatch([]byte("before"), from, to)
@@ -159,7 +159,7 @@ func checkMerge(t *testing.T, e *delta.Encoder, from, to []byte) (ok bool) {
 	return true
 }
 
-// checkApply checks a merge patch against the oracle, on texts that it takes.
+// checkApply checks a merge patch against the oracle, on texts that the oracle takes.
 func checkApply(t *testing.T, doc, patch []byte) {
 	t.Helper()
 	got, err := delta.ApplyMergePatch([]byte("before"), doc, patch)
@@ -181,7 +181,7 @@ func checkApply(t *testing.T, doc, patch []byte) {
 	}
 }
 
-// jsonText writes random JSON: few names, so that many are met again, all ways to write them, and all kinds of values.
+// jsonText writes random JSON with few names, so that names repeat, in all notations, and with all kinds of values.
 type jsonText struct {
 	r *rand.Rand
 	s []byte

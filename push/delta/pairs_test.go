@@ -10,7 +10,7 @@ import (
 // pair is an old and a new value.
 type pair struct{ from, to []byte }
 
-// makers make pairs of many kinds, by name, the same ones for the same numbers.
+// makers make pairs of many kinds, by name, always the same for the same numbers.
 var makers = []struct {
 	name string
 	make func(r *rand.Rand) pair
@@ -46,7 +46,7 @@ func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
 func noise(r *rand.Rand, n int) []byte { return letters(r, n, 256) }
 
-// letters returns n bytes of so many kinds.
+// letters returns n bytes from an alphabet of the given size.
 func letters(r *rand.Rand, n, kinds int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -55,7 +55,7 @@ func letters(r *rand.Rand, n, kinds int) []byte {
 	return b
 }
 
-// edited returns b with a few parts taken out, put in and replaced.
+// edited returns b with a few parts removed, inserted and replaced.
 func edited(r *rand.Rand, b []byte, kinds int) []byte {
 	b = bytes.Clone(b)
 	for range r.IntN(6) {
@@ -84,7 +84,7 @@ func prose(r *rand.Rand, words int) string {
 	return s.String()
 }
 
-// reworded changes characters, most often to one that begins or ends with the same byte.
+// reworded changes characters, mostly to ones that begin or end with the same byte.
 func reworded(r *rand.Rand, s string) string {
 	chars := []rune(s)
 	for range r.IntN(5) {
@@ -102,7 +102,7 @@ func tick(r *rand.Rand) []byte {
 		1568014460893+r.Int64N(100_000), 1568014460891+r.Int64N(100_000))
 }
 
-// book is an order book: levels of price and amount on two sides.
+// book is an order book: price levels and amounts on two sides.
 type book struct{ bids, asks [][2]int }
 
 func newBook(r *rand.Rand, levels int) *book {
@@ -114,7 +114,7 @@ func newBook(r *rand.Rand, levels int) *book {
 	return b
 }
 
-// move changes some amounts, and sometimes a level goes and one comes.
+// move changes some amounts, and sometimes removes a level and adds one.
 func (b *book) move(r *rand.Rand, changes int) {
 	for range changes {
 		side := &b.bids
@@ -139,7 +139,7 @@ func (b *book) json() []byte {
 	return fmt.Appendf(nil, `{"lastUpdateId":%d,"bids":[%s],"asks":[%s]}`, 1027024+len(b.bids), side(b.bids), side(b.asks))
 }
 
-// row4K is a row of a table, 4 KiB of members of which one changes.
+// row4K returns a table row of 4 KiB, of which one member changes.
 func row4K() pair {
 	row := func(price string) []byte {
 		var s strings.Builder

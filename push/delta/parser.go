@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// parser reads one JSON text (RFC 8259) into a tree, strictly. It stops at the first error, which stays in err: from then on it stands
-// at the end of the text, where there is nothing more to read and every loop ends.
+// parser is a strict parser of one JSON text (RFC 8259), which it reads into a tree. It stops at the first error and keeps it in err. After an
+// error its position is the end of the text, so every loop ends.
 type parser struct {
 	text []byte
 	t    *tree
@@ -14,7 +14,7 @@ type parser struct {
 	err  *FormatError
 }
 
-// fail notes an error at byte at and ends the reading.
+// fail stores an error at byte at, unless there was one before, and ends the parsing.
 func (p *parser) fail(at int, format string, args ...any) {
 	if p.err == nil {
 		p.err = &FormatError{Offset: at, Reason: fmt.Sprintf(format, args...)}
@@ -22,17 +22,17 @@ func (p *parser) fail(at int, format string, args ...any) {
 	p.pos = len(p.text)
 }
 
-// unexpected fails at the current byte.
+// unexpected reports an error at the current byte.
 func (p *parser) unexpected(want string) {
 	if p.pos >= len(p.text) {
-		p.fail(p.pos, "the JSON text ends where %s is expected", want)
+		p.fail(p.pos, "unexpected end of JSON, expected %s", want)
 		return
 	}
 	r, _ := utf8.DecodeRune(p.text[p.pos:])
-	p.fail(p.pos, "%q where %s is expected", r, want)
+	p.fail(p.pos, "unexpected %q, expected %s", r, want)
 }
 
-// peek passes over white space and returns the byte behind it, 0 at the end of the text.
+// peek skips white space and returns the next byte, 0 at the end of the text.
 func (p *parser) peek() byte {
 	for ; p.pos < len(p.text); p.pos++ {
 		switch b := p.text[p.pos]; b {
@@ -44,7 +44,7 @@ func (p *parser) peek() byte {
 	return 0
 }
 
-// member makes a node of the value that comes, and of what is in it.
+// member appends a node for the next value, and nodes for the members in it.
 func (p *parser) member(m node, depth int) {
 	m.kind = p.peek()
 	m.value = int32(p.pos)
@@ -59,7 +59,7 @@ func (p *parser) member(m node, depth int) {
 	p.t.nodes[i].next = int32(len(p.t.nodes))
 }
 
-// value passes over a value and checks it.
+// value checks a value and skips it.
 func (p *parser) value(depth int) {
 	switch b := p.peek(); {
 	case b == '"':
@@ -86,10 +86,10 @@ func (p *parser) value(depth int) {
 	}
 }
 
-// none is the node of objects in arrays: their members become no nodes.
+// none is the node of an object in an array; its members get no nodes. It is also the missing node of a merger.
 const none = -1
 
-// object reads the object that opens here, whose node is parent.
+// object reads the object that begins here and has the node parent.
 func (p *parser) object(parent int32, depth int) {
 	if !p.descend(depth) {
 		return
@@ -118,7 +118,7 @@ func (p *parser) object(parent int32, depth int) {
 	}
 }
 
-// unescape notes the name of m without escapes.
+// unescape stores the name of m without its escapes.
 func (p *parser) unescape(m *node) {
 	var ok bool
 	m.plain = int32(len(p.t.names))
@@ -129,7 +129,7 @@ func (p *parser) unescape(m *node) {
 	}
 }
 
-// descend passes over the brace or bracket that opens here.
+// descend skips the opening brace or bracket. It fails if the nesting is too deep.
 func (p *parser) descend(depth int) bool {
 	if depth == MaxDepth {
 		p.fail(p.pos, "nested deeper than %d levels", MaxDepth)
@@ -139,7 +139,7 @@ func (p *parser) descend(depth int) bool {
 	return true
 }
 
-// first reports whether there is anything before the end of an object or an array, behind which it moves if not.
+// first reports whether the object or array is not empty. If it is empty, first skips its end.
 func (p *parser) first(end byte) bool {
 	if p.peek() == end {
 		p.pos++
@@ -148,7 +148,7 @@ func (p *parser) first(end byte) bool {
 	return p.err == nil
 }
 
-// next moves to what comes next in an object or an array, or behind its end.
+// next skips the comma before the next element and returns true, or skips the end of the object or array and returns false.
 func (p *parser) next(end byte) bool {
 	switch p.peek() {
 	case ',':
@@ -162,7 +162,7 @@ func (p *parser) next(end byte) bool {
 	return false
 }
 
-// literal passes over true, false or null, of which the first letter was seen.
+// literal skips true, false or null, whose first letter has been seen.
 func (p *parser) literal(word string) {
 	if text := p.text[p.pos:]; len(text) < len(word) || string(text[:len(word)]) != word {
 		p.unexpected(word)
@@ -171,7 +171,7 @@ func (p *parser) literal(word string) {
 	p.pos += len(word)
 }
 
-// number passes over a number.
+// number skips a number.
 func (p *parser) number() {
 	p.sign("-")
 	if !p.sign("0") {
@@ -186,7 +186,7 @@ func (p *parser) number() {
 	}
 }
 
-// sign passes over one of some characters, if one is there.
+// sign skips the next byte if it is one of some, and reports whether it did.
 func (p *parser) sign(some string) bool {
 	if p.pos < len(p.text) {
 		for i := range len(some) {
@@ -199,7 +199,7 @@ func (p *parser) sign(some string) bool {
 	return false
 }
 
-// digits passes over at least one digit.
+// digits skips at least one digit.
 func (p *parser) digits() {
 	start := p.pos
 	for p.pos < len(p.text) && p.text[p.pos]-'0' <= 9 {
@@ -210,7 +210,7 @@ func (p *parser) digits() {
 	}
 }
 
-// ordinary tells the bytes that stand for themselves in a string and need no second look.
+// ordinary marks the bytes that stand for themselves in a string and need no further check.
 var ordinary = func() (table [256]bool) {
 	for b := ' '; b < utf8.RuneSelf; b++ {
 		table[b] = b != '"' && b != '\\'
@@ -218,7 +218,7 @@ var ordinary = func() (table [256]bool) {
 	return table
 }()
 
-// quoted passes over a string, whose opening quote was seen, and reports whether there are escapes in it.
+// quoted skips a string, whose opening quote has been seen, and reports whether it contains escapes.
 func (p *parser) quoted() (escaped bool) {
 	text := p.text
 	for i := p.pos + 1; i < len(text); {
@@ -252,7 +252,7 @@ func (p *parser) quoted() (escaped bool) {
 	return false
 }
 
-// escapeLen returns how many bytes the escape takes which b begins with, 0 when it is none.
+// escapeLen returns the length of the escape at the start of b, 0 if there is no valid one.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0

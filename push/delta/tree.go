@@ -10,38 +10,38 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deep objects and arrays may lie inside one another where this package reads JSON.
+// MaxDepth is the largest nesting depth of objects and arrays in JSON that this package reads.
 const MaxDepth = 64
 
-// tree is a JSON text taken apart as far as objects lie directly inside objects; everything else, arrays with what is in them too, is
-// checked and left as text. The nodes stand in the order of the text: node 0 is the whole, and the members of an object follow it, each
-// with all that is in it.
+// tree is a parsed JSON text. Only objects that lie directly inside objects are split into nodes. All other values, including whole arrays, are
+// checked and kept as text. The nodes are in the order of the text: node 0 is the whole text, and the members of an object follow it, each with
+// all nodes inside it.
 //
-// The scanner of package protocol is not used: it reads into fields of known names, and what is wanted here are unknown ones.
+// The scanner of package protocol does not fit: it reads fields with known names, and the names here are unknown.
 type tree struct {
 	text  []byte
 	nodes []node
-	names []byte   // names that the text has with escapes, without them
-	slots []uint32 // hash table of all members, by object and name: the node, 0 for none
+	names []byte   // names that have escapes in the text, here without them
+	slots []uint32 // hash table of all members by object and name; values are nodes, 0 for none
 	seed  maphash.Seed
 }
 
-// node is a value and, but for node 0, the name of the member whose value it is. All are places in the text.
+// node is a value and, except for node 0, the name of its member. The numbers are positions in the text.
 type node struct {
-	name, nameEnd   int32 // as it stands between its quotes
+	name, nameEnd   int32 // without the quotes
 	plain, plainEnd int32 // in names, if the name has escapes
 	value, end      int32
-	parent          int32 // the object it is a member of
-	next            int32 // behind the last node that is in this one
+	parent          int32 // the object that the member belongs to
+	next            int32 // the node after the last one inside this one
 	kind            byte  // first byte of the value
 	escaped         bool
-	seen            bool // the other text has it too
+	seen            bool // the other text has the member too
 }
 
-// keepNodes is how many nodes are kept from one text to the next, 2 MiB with the table.
+// keepNodes is the number of nodes that are kept from one text to the next, 2 MiB with the table.
 const keepNodes = 1 << 15
 
-// parse reads text, which it keeps until release. The error is a *FormatError.
+// parse reads a text, which the tree refers to until release. The error is a *FormatError.
 func (t *tree) parse(text []byte) error {
 	t.text = text
 	p := parser{text: text, t: t}
@@ -62,7 +62,7 @@ func (t *tree) parse(text []byte) error {
 	return nil
 }
 
-// release forgets the text, and keeps the memory for the next one if it is not large.
+// release drops the text, and keeps the memory for the next text unless it is large.
 func (t *tree) release() {
 	t.text = nil
 	t.nodes, t.names = t.nodes[:0], t.names[:0]
@@ -74,10 +74,10 @@ func (t *tree) release() {
 	}
 }
 
-// index fills the table of members. It finds names that an object has twice.
+// index fills the hash table. It fails if an object has two members with one name.
 func (t *tree) index() *FormatError {
 	if t.seed == (maphash.Seed{}) {
-		t.seed = maphash.MakeSeed() // so that nobody can choose names that meet in one place
+		t.seed = maphash.MakeSeed() // so that an attacker cannot choose names that collide
 	}
 	t.slots = sized(t.slots, 1<<bits.Len(uint(2*len(t.nodes))))
 	clear(t.slots)
@@ -92,7 +92,7 @@ func (t *tree) index() *FormatError {
 	return nil
 }
 
-// slot returns the place in the table that a member has, or would have.
+// slot returns the place in the table of a member, or the free place for it.
 func (t *tree) slot(parent int32, name []byte) uint64 {
 	mask := uint64(len(t.slots) - 1)
 	slot := (maphash.Bytes(t.seed, name) + uint64(parent)*0x9e3779b97f4a7c15) & mask
@@ -104,7 +104,7 @@ func (t *tree) slot(parent int32, name []byte) uint64 {
 	return slot
 }
 
-// find returns the member of an object that has a name.
+// find returns the member of an object with the given name.
 func (t *tree) find(parent int32, name []byte) (member int32, found bool) {
 	n := t.slots[t.slot(parent, name)]
 	return int32(n), n != 0
@@ -118,13 +118,13 @@ func (t *tree) name(m *node) []byte {
 	return t.text[m.name:m.nameEnd]
 }
 
-// quoted returns the name of a member as it stands in the text, with its quotes.
+// quoted returns the name of a member as it is in the text, with its quotes.
 func (t *tree) quoted(m *node) []byte { return t.text[m.name-1 : m.nameEnd+1] }
 
 // value returns the text of a value.
 func (t *tree) value(i int32) []byte { return t.text[t.nodes[i].value:t.nodes[i].end] }
 
-// hasNull reports whether a value is null, or has members that are, objects in objects included.
+// hasNull reports whether a value is null or an object with a null member, at any depth of objects.
 func (t *tree) hasNull(i int32) bool {
 	for end := t.nodes[i].next; i < end; i++ {
 		if t.nodes[i].kind == 'n' {
@@ -134,8 +134,8 @@ func (t *tree) hasNull(i int32) bool {
 	return false
 }
 
-// appendUnescaped appends what lies between the quotes of a sound string, without its escapes. It is false when half of a surrogate
-// pair is among them: that is no character, and every reader makes something else of it.
+// appendUnescaped appends the bytes between the quotes of a valid string, without its escapes. It returns false if half of a surrogate pair is
+// among them: that is not a character, and readers disagree about it.
 func appendUnescaped(dst, raw []byte) ([]byte, bool) {
 	for i := 0; i < len(raw); {
 		if raw[i] != '\\' {
@@ -165,7 +165,7 @@ func appendUnescaped(dst, raw []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// shortEscape returns the character for which a backslash and c stand.
+// shortEscape returns the character that a backslash and c stand for.
 func shortEscape(c byte) byte {
 	if i := bytes.IndexByte([]byte("bfnrt"), c); i >= 0 {
 		return "\b\f\n\r\t"[i]
@@ -173,7 +173,7 @@ func shortEscape(c byte) byte {
 	return c
 }
 
-// hexRune reads four digits, which are known to be some.
+// hexRune reads four valid hexadecimal digits.
 func hexRune(b []byte) rune {
 	var r rune
 	for _, c := range b[:4] {
