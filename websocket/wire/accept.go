@@ -11,21 +11,21 @@ import (
 	"strings"
 )
 
-// Response is how a handshake is about to be accepted; Options.Accept may change it.
+// Response is the acceptance that a server is about to send. Options.Accept may change it.
 type Response struct {
-	// Subprotocol was agreed on. If Accept changes it, it must be one of Request.Protocols, or empty.
+	// Subprotocol is the chosen subprotocol. If Accept changes it, it must be one of Request.Protocols, or empty.
 	Subprotocol string
-	// Opcode is the kind of message AppendEncode will make on this connection: OpText or OpBinary.
+	// Opcode is the kind of message that AppendEncode makes on this connection: OpText or OpBinary.
 	Opcode Opcode
-	// Compress says that messages may be compressed, because client and server are able to; Accept may turn it off.
+	// Compress says that messages may be compressed, because both client and server support it. Accept may set it to false.
 	Compress bool
-	// Header is added to the response; it is this response's own map, never nil. Fields that the handshake sets are left out.
+	// Header is added to the response. The map belongs to this response and is never nil. Fields that the handshake sets are left out.
 	Header http.Header
 
-	deflate *deflateParams // what Compress means
+	deflate *deflateParams // the parameters that Compress agrees to
 }
 
-// accept checks what RFC 6455 §4.2.1 demands of the header, and then the server's own policy (§4.2.2).
+// accept checks the header as RFC 6455 §4.2.1 demands, and then applies the server's own policy (§4.2.2).
 func (e *Endpoint) accept(r *Request) (*Response, *Refusal) {
 	o := &e.o
 	if refusal := r.checkUpgrade(); refusal != nil {
@@ -38,7 +38,7 @@ func (e *Endpoint) accept(r *Request) (*Response, *Refusal) {
 		return nil, &Refusal{Status: http.StatusForbidden, Reason: "origin is not allowed"}
 	}
 	res := &Response{Opcode: o.Opcode, Header: o.Header}
-	if o.Accept != nil { // which may change it
+	if o.Accept != nil { // Accept may change Header, so it gets a copy
 		if res.Header = o.Header.Clone(); res.Header == nil {
 			res.Header = http.Header{}
 		}
@@ -63,10 +63,10 @@ func (e *Endpoint) accept(r *Request) (*Response, *Refusal) {
 	return res, nil
 }
 
-// checkUpgrade checks that the client asks for the protocol, and for the version, that is spoken here.
+// checkUpgrade checks that the client asks for WebSocket, version 13.
 func (r *Request) checkUpgrade() *Refusal {
 	if !hasToken(r.Header["Upgrade"], "websocket") || !hasToken(r.Header["Connection"], "upgrade") {
-		return upgradeRequired("this is a WebSocket endpoint")
+		return upgradeRequired("WebSocket upgrade is required")
 	}
 	version := r.Header["Sec-Websocket-Version"]
 	if len(version) != 1 || version[0] != "13" {
@@ -75,7 +75,7 @@ func (r *Request) checkUpgrade() *Refusal {
 	return nil
 }
 
-// upgradeRequired is status 426, which has to say to what (RFC 9110 §15.5.22, RFC 6455 §4.4).
+// upgradeRequired returns a refusal with status 426. Such a response must name the protocol and version (RFC 9110 §15.5.22, RFC 6455 §4.4).
 func upgradeRequired(reason string) *Refusal {
 	return &Refusal{Status: http.StatusUpgradeRequired, Reason: reason, Header: http.Header{
 		"Upgrade":               {"websocket"},
@@ -110,7 +110,7 @@ func (r *Request) readFields() *Refusal {
 	return nil
 }
 
-// originAllowed says whether the page that asks may connect (RFC 6455 §10.2).
+// originAllowed reports whether the web page behind the request may connect (RFC 6455 §10.2).
 func (o *Options) originAllowed(r *Request) bool {
 	if o.CheckOrigin != nil {
 		return o.CheckOrigin(r)
@@ -151,7 +151,7 @@ func (res *Response) append(dst []byte, key string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// AppendResponse appends the refusal as a complete HTTP/1.1 response: a line of text as its body, and the end of the connection.
+// AppendResponse appends the refusal as a complete HTTP/1.1 response, whose body is one line of text and which ends the connection.
 func (r *Refusal) AppendResponse(dst []byte) []byte {
 	status, body := r.status(), r.body()
 	dst = append(dst, "HTTP/1.1 "...)
@@ -171,7 +171,7 @@ func (r *Refusal) AppendResponse(dst []byte) []byte {
 
 func (r *Refusal) body() string { return r.reason() + "\n" }
 
-// fields are all header fields of the refusal.
+// fields returns all header fields of the refusal.
 func (r *Refusal) fields() http.Header {
 	header := make(http.Header, len(r.Header)+4)
 	for _, name := range extraFields(r.Header) {
@@ -181,7 +181,7 @@ func (r *Refusal) fields() http.Header {
 	if upgrade := r.Header["Upgrade"]; r.Status == http.StatusUpgradeRequired && upgrade != nil {
 		header["Upgrade"] = upgrade
 		header["Sec-Websocket-Version"] = r.Header["Sec-Websocket-Version"]
-		header.Set("Connection", "Upgrade, close") // whoever sends Upgrade has to say so here (RFC 9110 §7.8)
+		header.Set("Connection", "Upgrade, close") // a sender of Upgrade must name it in Connection (RFC 9110 §7.8)
 	}
 	header.Set("Content-Type", "text/plain; charset=utf-8")
 	header.Set("Content-Length", strconv.Itoa(len(r.body())))
@@ -189,8 +189,8 @@ func (r *Refusal) fields() http.Header {
 	return header
 }
 
-// extraFields lists, in order, the fields that a user may add to a response: those with a proper name that do not say how the
-// response is to be read.
+// extraFields returns, sorted, the names of the fields in h that a user may add to a response: valid names, without the fields that define how
+// the response is read.
 func extraFields(h http.Header) []string {
 	names := make([]string, 0, len(h))
 	for name := range h {
@@ -206,7 +206,7 @@ func extraFields(h http.Header) []string {
 	return names
 }
 
-// newlines keeps a value on its line: what comes from a user must not become another field.
+// newlines keeps a value on its line, so that a value from a user cannot become another field.
 var newlines = strings.NewReplacer("\r", " ", "\n", " ")
 
 func appendField(dst []byte, name, value string) []byte {
@@ -216,7 +216,7 @@ func appendField(dst []byte, name, value string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendAcceptKey appends the proof that the request was understood (RFC 6455 §4.2.2, item 5.4).
+// appendAcceptKey appends the value of Sec-WebSocket-Accept for a key (RFC 6455 §4.2.2, item 5.4).
 func appendAcceptKey(dst []byte, key string) []byte {
 	const magic = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 	var proof [24 + len(magic)]byte
@@ -224,8 +224,7 @@ func appendAcceptKey(dst []byte, key string) []byte {
 	return base64.StdEncoding.AppendEncode(dst, sum[:])
 }
 
-// tokens yields the members of a comma-separated list that may be spread over several fields (RFC 9110 §5.6.1); empty ones are
-// passed over.
+// tokens yields the members of a comma-separated list, which may be spread over several fields (RFC 9110 §5.6.1). It skips empty members.
 func tokens(values []string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, value := range values {
@@ -248,7 +247,7 @@ func hasToken(values []string, token string) bool {
 	return false
 }
 
-// equalFold compares ASCII without case. strings.EqualFold would take the Kelvin sign for a k.
+// equalFold reports whether a and b are equal in ASCII without case. strings.EqualFold also takes the Kelvin sign for a k.
 func equalFold(a, b string) bool {
 	if len(a) != len(b) {
 		return false

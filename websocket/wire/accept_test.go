@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// shake does a raw handshake and returns the codec, the response and the error.
+// shake performs a raw handshake and returns the codec, the response and the error.
 func shake(o *wire.Options, request string) (*wire.Codec, string, error) {
 	c := wire.NewHandshake(o)
 	_, _, err := c.Decode([]byte(request))
@@ -80,7 +80,7 @@ func TestCheckOrigin(t *testing.T) {
 	}
 }
 
-// status is the status code of a response.
+// status returns the status code of a response.
 func status(t *testing.T, response string) int {
 	t.Helper()
 	for code := 100; code < 600; code++ {
@@ -119,7 +119,7 @@ func TestSubprotocols(t *testing.T) {
 	}
 }
 
-// TestAcceptChanges: what the hook sets is sent and done, and what would break the response is not.
+// TestAcceptChanges: the changes of Accept are sent and applied, except changes that would break the response.
 func TestAcceptChanges(t *testing.T) {
 	shared := http.Header{"Server": {"sluice"}, "Upgrade": {"h2c"}, "Sec-Websocket-Accept": {"forged"}, "Bad Name": {"x"}}
 	o := &wire.Options{
@@ -183,7 +183,7 @@ func TestAcceptRefuses(t *testing.T) {
 	}
 }
 
-// TestAcceptPanics: the client gets an answer, the server a report.
+// TestAcceptPanics: the client gets an answer, and the server a report.
 func TestAcceptPanics(t *testing.T) {
 	_, response, err := shake(&wire.Options{Accept: func(*wire.Request, *wire.Response) error { panic("boom") }}, request())
 	if status(t, response) != 500 || strings.Contains(response, "boom") {

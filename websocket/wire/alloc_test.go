@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// The race detector empties pools now and then, so what is counted here is not counted with it.
+// The race detector empties pools now and then, so these tests do not count allocations with it.
 
 // TestDeflatedAllocations: compressing and inflating allocate nothing in steady state, with contexts and without.
 func TestDeflatedAllocations(t *testing.T) {
@@ -30,7 +30,7 @@ func TestDeflatedAllocations(t *testing.T) {
 	}
 }
 
-// TestNoAllocations: the benchmarks' promise, kept on every run.
+// TestNoAllocations checks in every run that the benchmarked operations allocate nothing.
 func TestNoAllocations(t *testing.T) {
 	frames := map[string]string{
 		"text": clientWith(fin|text, strings.Repeat("m", 1024), [4]byte{1, 2, 3, 4}),

@@ -42,7 +42,7 @@ func BenchmarkPing(b *testing.B) {
 	}
 }
 
-// BenchmarkUnmask compares the registers of the processor, where they are used, with words.
+// BenchmarkUnmask compares the SSE2 code, where it is used, with the code that works in words.
 func BenchmarkUnmask(b *testing.B) {
 	for _, n := range []int{125, 1 << 10, 64 << 10} {
 		for name, unmask := range map[string]func([]byte, uint32){"blocks": wire.Unmask, "words": wire.UnmaskWords} {

@@ -12,37 +12,38 @@ import (
 	"strings"
 )
 
-// ClientOptions configure a [ClientHandshake]. Nil and the zero value mean the defaults. All of it is copied when it is handed over.
+// ClientOptions configure a [ClientHandshake]. Nil and the zero value mean the defaults. NewClientHandshake copies everything that it needs.
 type ClientOptions struct {
 	// Subprotocols are the application's protocols (RFC 6455 §1.9), best first, each once. Nil: none is offered.
 	Subprotocols []string
 
-	// Extensions is the offer of extensions, in the form of the field Sec-WebSocket-Extensions (RFC 6455 §9.1). Empty: none.
+	// Extensions is the offer of extensions, as the value of the field Sec-WebSocket-Extensions (RFC 6455 §9.1). Empty: none.
 	Extensions string
 
-	// Origin is the web page on whose behalf a browser connects, as "scheme://host[:port]" or "null". Empty, as programs that are no
-	// browsers have it: none.
+	// Origin is the web page on whose behalf a browser connects, as "scheme://host[:port]" or "null". Empty: none, as usual for programs that
+	// are not browsers.
 	Origin string
 
-	// Host is what the field Host says, "host[:port]", instead of what the URL says: for a server that is reached by another name or address.
+	// Host is the value of the field Host, "host[:port]". It is for a server that is reached by another name or address than its own. Empty: the
+	// URL's host.
 	Host string
 
-	// Header is added to the request: cookies, for example. Names and values must be fit for HTTP, and the fields that the handshake
-	// sets (Host, Upgrade, Connection, Origin, all that begin with Sec-WebSocket-, Authorization if the URL has a user) or that
-	// announce a body may not be among them.
+	// Header is added to the request, for cookies, for example. Names and values must be valid in HTTP. Fields that the handshake sets are
+	// errors: Host, Upgrade, Connection, Origin, all that begin with Sec-WebSocket-, and Authorization if the URL has a user. Fields that
+	// announce a body are errors, too.
 	Header http.Header
 
-	// MaxHeaderBytes is the largest response accepted, in bytes up to and including its empty line, together with interim responses
-	// before it. Zero: 8 KiB. Negative: no limit.
+	// MaxHeaderBytes is the size in bytes of the largest response accepted, with its empty line and all interim responses before it. Zero: 8
+	// KiB. Negative: no limit.
 	MaxHeaderBytes int
 
 	// MaxHeaderLines is the largest number of header lines in a response. Zero: 100. Negative: no limit.
 	MaxHeaderLines int
 }
 
-// ClientHandshake is the client's side of the opening handshake (RFC 6455 §4.1) without I/O. Send what AppendRequest appends, give
-// what arrives to Decode until it says that the server has accepted, and go on with frames. It belongs to one connection and one
-// goroutine.
+// ClientHandshake is the client's side of the opening handshake (RFC 6455 §4.1) without I/O. The caller sends the request of AppendRequest and
+// gives the received bytes to Decode, until Decode reports that the server has accepted. The bytes after that are frames. A ClientHandshake
+// belongs to one connection and one goroutine.
 type ClientHandshake struct {
 	request    []byte
 	key        string
@@ -50,28 +51,28 @@ type ClientHandshake struct {
 	extensions []string // the names of those offered
 
 	head     head
-	start    int // where the response starts, behind interim ones
+	start    int // where the response starts, after interim responses
 	response *ClientResponse
 	err      error
 }
 
-// ClientResponse is the response that accepted a connection. Its strings may share one copy of the whole response: clone what is kept
-// for long.
+// ClientResponse is a server's response that accepts a connection. Its strings may share one copy of the whole response, so clone a string that
+// is kept for long.
 type ClientResponse struct {
 	// Status is 101.
 	Status int
 	// Subprotocol is the one of ClientOptions.Subprotocols that the server chose, empty for none.
 	Subprotocol string
-	// Extensions are those that the server chose, in the form of the field Sec-WebSocket-Extensions; several fields are joined by
-	// commas. Each of them was offered; whether its parameters answer the offer is left to whoever made it.
+	// Extensions are the extensions that the server chose, as the value of the field Sec-WebSocket-Extensions; several fields are joined by
+	// commas. Each of them was offered. The caller must check that their parameters match its offer.
 	Extensions string
 	// Header holds all fields under their canonical names.
 	Header http.Header
 }
 
-// NewClientHandshake prepares the handshake with the server that u names. The schemes are ws and wss (RFC 6455 §3), and http and https
-// with the same meaning. A user in u becomes the field Authorization (RFC 7617). The error says what in u or o cannot be sent; a
-// fragment cannot, it has no meaning here.
+// NewClientHandshake returns the handshake for the server of u. The schemes are ws and wss (RFC 6455 §3), and http and https with the same
+// meaning. A user in u becomes the field Authorization (RFC 7617). The error names the part of u or o that cannot be sent. A fragment in u is an
+// error, because it has no meaning here.
 func NewClientHandshake(u *url.URL, o *ClientOptions) (*ClientHandshake, error) {
 	if o == nil {
 		o = &ClientOptions{}
@@ -104,10 +105,10 @@ func NewClientHandshake(u *url.URL, o *ClientOptions) (*ClientHandshake, error) 
 // AppendRequest appends the request that begins the connection.
 func (h *ClientHandshake) AppendRequest(dst []byte) []byte { return append(dst, h.request...) }
 
-// Response is what the server answered, nil until Decode has accepted it. It is not to be changed while others read it.
+// Response returns the server's response, nil until Decode has accepted it. The caller must not change it while other goroutines read it.
 func (h *ClientHandshake) Response() *ClientResponse { return h.response }
 
-// appendStart appends the request line and what every handshake says.
+// appendStart appends the request line and the fields of every handshake.
 func (h *ClientHandshake) appendStart(u *url.URL, o *ClientOptions) error {
 	host, err := hostField(u)
 	if err != nil {
@@ -115,7 +116,7 @@ func (h *ClientHandshake) appendStart(u *url.URL, o *ClientOptions) error {
 	}
 	if o.Host != "" {
 		if host = o.Host; !isHost(host) {
-			return fmt.Errorf("host %q: only ASCII without spaces can be sent; international names are written in Punycode", host)
+			return fmt.Errorf("host %q: use ASCII without spaces, and Punycode for international names", host)
 		}
 	}
 	target := u.RequestURI()
@@ -132,7 +133,7 @@ func (h *ClientHandshake) appendStart(u *url.URL, o *ClientOptions) error {
 	return nil
 }
 
-// hostField is the value of the field Host: with the port if it is not the default (RFC 6455 §4.1).
+// hostField returns the value of the field Host, with the port unless it is the scheme's default (RFC 6455 §4.1).
 func hostField(u *url.URL) (string, error) {
 	defaultPort := "80"
 	switch u.Scheme {
@@ -140,7 +141,7 @@ func hostField(u *url.URL) (string, error) {
 	case "wss", "https":
 		defaultPort = "443"
 	default:
-		return "", fmt.Errorf("scheme %q: a URL of WebSocket begins with ws:// or wss://", u.Scheme)
+		return "", fmt.Errorf("unknown scheme %q: use ws:// or wss://", u.Scheme)
 	}
 	if u.Fragment != "" || u.RawFragment != "" {
 		return "", errors.New("the URL has a fragment: remove it, or write # as %23") // §3
@@ -157,16 +158,16 @@ func hostField(u *url.URL) (string, error) {
 		host += ":" + port
 	}
 	if !isHost(host) || !isHost(u.Host) {
-		return "", fmt.Errorf("host %q: only ASCII without spaces can be sent; international names are written in Punycode", u.Host)
+		return "", fmt.Errorf("host %q: use ASCII without spaces, and Punycode for international names", u.Host)
 	}
 	return host, nil
 }
 
-// appendOffer appends what the connection may agree on.
+// appendOffer appends the offered subprotocols and extensions, and the origin.
 func (h *ClientHandshake) appendOffer(o *ClientOptions) error {
 	for i, name := range o.Subprotocols {
 		if !isToken(name) || slices.Contains(o.Subprotocols[:i], name) {
-			return fmt.Errorf("subprotocol %q: each is a token as HTTP has it, and is offered once", name) // §4.1, item 10
+			return fmt.Errorf("invalid subprotocol %q: use an HTTP token, and offer it once", name) // §4.1, item 10
 		}
 	}
 	if len(o.Subprotocols) > 0 {
@@ -175,7 +176,7 @@ func (h *ClientHandshake) appendOffer(o *ClientOptions) error {
 	if o.Extensions != "" {
 		names, ok := extensionNames(o.Extensions)
 		if !ok || len(names) == 0 {
-			return fmt.Errorf("extensions %q: a list as RFC 6455 section 9.1 has it is needed", o.Extensions)
+			return fmt.Errorf("invalid extensions %q: use a list as in RFC 6455 section 9.1", o.Extensions)
 		}
 		h.extensions = names
 		h.request = appendField(h.request, "Sec-WebSocket-Extensions", o.Extensions)
@@ -202,24 +203,24 @@ func (h *ClientHandshake) appendExtra(u *url.URL, extra http.Header) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		if !isToken(name) {
-			return fmt.Errorf("header field %q: the name is no token as HTTP has it", name)
+			return fmt.Errorf("header field %q: the name is not an HTTP token", name)
 		}
 		canonical := http.CanonicalHeaderKey(name)
 		switch canonical {
 		case "Host", "Upgrade", "Connection", "Origin":
 			return fmt.Errorf("header field %s is set by the handshake: see the URL and the options", canonical)
 		case "Content-Length", "Transfer-Encoding", "Trailer", "Expect":
-			return fmt.Errorf("header field %s announces a body, which a handshake has not", canonical)
+			return fmt.Errorf("header field %s announces a body, which a handshake must not have", canonical)
 		case "Authorization":
 			if hasUser {
-				return errors.New("header field Authorization and a user in the URL: one of them only")
+				return errors.New("header field Authorization and a user in the URL exclude each other: use one of them")
 			}
 		}
 		if strings.HasPrefix(canonical, "Sec-Websocket-") {
 			return fmt.Errorf("header field %s is set by the handshake: see the options", canonical)
 		}
 		for _, value := range extra[name] {
-			if !isValue(value) { // it may be a secret: not shown
+			if !isValue(value) { // the error does not show the value, which may be a secret
 				return fmt.Errorf("header field %s: the value must be one line without control characters", canonical)
 			}
 			h.request = appendField(h.request, name, value)
@@ -228,9 +229,9 @@ func (h *ClientHandshake) appendExtra(u *url.URL, extra http.Header) error {
 	return nil
 }
 
-// extensionNames are the names in the value of a field Sec-WebSocket-Extensions (RFC 6455 §9.1): a list of names with parameters,
-// whose values may be quoted. It is not ok when a name is missing, a character does not belong, or a quote is not closed. The form of
-// the parameters is left to the extensions.
+// extensionNames returns the names in the value of a field Sec-WebSocket-Extensions (RFC 6455 §9.1), a list of names with parameters, whose
+// values may be quoted. If a name is missing, a character is not allowed, or a quote is not closed, ok is false. The extensions check their
+// parameters.
 func extensionNames(list string) (names []string, ok bool) {
 	if !isValue(list) {
 		return nil, false
@@ -252,7 +253,7 @@ func extensionNames(list string) (names []string, ok bool) {
 	return names, true
 }
 
-// cutMember cuts a list at its first comma outside of quotes. It is not ok when a quote is not closed.
+// cutMember cuts a list at its first comma outside of quotes. If a quote is not closed, ok is false.
 func cutMember(list string) (member, rest string, ok bool) {
 	quoted := false
 	for i := 0; i < len(list); i++ {

@@ -17,10 +17,10 @@ import (
 // rfcNonce is the key of the example in RFC 6455 §1.3, which acceptance answers.
 const rfcNonce = "dGhlIHNhbXBsZSBub25jZQ=="
 
-// offer is what most tests here ask for.
+// offer holds the options of most tests here.
 var offer = &wire.ClientOptions{Subprotocols: []string{"chat", "superchat"}, Extensions: `a, b;x="1,c;\"", b; y`}
 
-// newClient prepares a handshake whose key is known.
+// newClient returns a handshake with a known key.
 func newClient(tb testing.TB, address string, o *wire.ClientOptions) *wire.ClientHandshake {
 	tb.Helper()
 	h, err := wire.NewClientHandshake(parseURL(tb, address), o)
@@ -40,8 +40,8 @@ func parseURL(tb testing.TB, address string) *url.URL {
 	return u
 }
 
-// clientOutcome is what a caller can see of a handshake that was fed a response, but for the body of an error, which depends on what
-// had arrived.
+// clientOutcome is the visible result of a handshake that was fed a response, without the body of an error, which depends on the number of bytes
+// that had arrived.
 type clientOutcome struct {
 	n        int
 	response *wire.ClientResponse
@@ -49,7 +49,7 @@ type clientOutcome struct {
 	failure  wire.HandshakeError
 }
 
-// feedClient gives the stream to a new handshake in pieces whose sizes next chooses.
+// feedClient feeds the stream to a new handshake in pieces; next chooses their sizes.
 func feedClient(tb testing.TB, h *wire.ClientHandshake, stream string, next func() int) clientOutcome {
 	tb.Helper()
 	for have := 0; have < len(stream); {
@@ -83,7 +83,7 @@ func feedClient(tb testing.TB, h *wire.ClientHandshake, stream string, next func
 	return clientOutcome{}
 }
 
-// agreeClient feeds the stream whole, byte by byte and at random places, requires that nothing differs, and returns what happened.
+// agreeClient feeds the stream whole, byte by byte and in random pieces. It requires the same outcome each time and returns it.
 func agreeClient(tb testing.TB, o *wire.ClientOptions, stream string) clientOutcome {
 	tb.Helper()
 	open := func() *wire.ClientHandshake { return newClient(tb, "ws://server.example.com/chat", o) }
@@ -102,7 +102,7 @@ func agreeClient(tb testing.TB, o *wire.ClientOptions, stream string) clientOutc
 	return whole
 }
 
-// TestClientRequest: the whole request, for all kinds of URLs.
+// TestClientRequest checks the whole request, for all kinds of URLs.
 func TestClientRequest(t *testing.T) {
 	lines := func(lines ...string) string { return strings.Join(lines, "\r\n") + "\r\n\r\n" }
 	for _, tt := range []struct {
@@ -153,7 +153,7 @@ func TestClientRequest(t *testing.T) {
 	}
 }
 
-// TestClientKey: every handshake has its own key, and a server finds it well made.
+// TestClientKey: every handshake has its own key, and a server accepts its form.
 func TestClientKey(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 100 {
@@ -177,7 +177,7 @@ func TestClientKey(t *testing.T) {
 	}
 }
 
-// TestClientRefusesToSend: what no request can be made of; nothing of it may become a line of its own.
+// TestClientRefusesToSend: options that are invalid in a request are errors, and no part of them can become a line of its own.
 func TestClientRefusesToSend(t *testing.T) {
 	plain := "ws://server.example.com/"
 	header := func(name, value string) *wire.ClientOptions {
@@ -257,7 +257,7 @@ func answer(edits ...string) string {
 	return strings.Join(lines, "\r\n") + "\r\n\r\n"
 }
 
-// TestClientAccepts: responses in all their permitted forms, with a frame right behind them.
+// TestClientAccepts: responses in all permitted forms, followed by a frame.
 func TestClientAccepts(t *testing.T) {
 	interim := "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 100 \r\n\r\n"
 	for _, tt := range []struct{ name, response, subprotocol, extensions string }{
@@ -289,7 +289,7 @@ func TestClientAccepts(t *testing.T) {
 	}
 }
 
-// TestClientMalformed: the form of the response, each rule broken once, and nothing behind the line that breaks it.
+// TestClientMalformed: each rule for the form of the response is broken once, with nothing behind the line that breaks it.
 func TestClientMalformed(t *testing.T) {
 	const first = "HTTP/1.1 101 x\r\n"
 	for name, stream := range map[string]string{
@@ -326,7 +326,7 @@ func TestClientMalformed(t *testing.T) {
 	}
 }
 
-// TestClientRefuses: what a response with status 101 says, each rule broken once.
+// TestClientRefuses: each rule for the fields of a response with status 101 is broken once.
 func TestClientRefuses(t *testing.T) {
 	twice := func(line string) string { return strings.Replace(answer(line), "\r\n", "\r\n"+line+"\r\n", 1) }
 	for _, tt := range []struct{ name, response, want string }{
@@ -369,12 +369,12 @@ func TestClientRefuses(t *testing.T) {
 	}
 }
 
-// TestClientOtherStatus: the caller sees what the server answered instead.
+// TestClientOtherStatus: the caller gets any other response of the server.
 func TestClientOtherStatus(t *testing.T) {
 	for _, tt := range []struct{ line, want string }{
 		{"HTTP/1.1 200 OK", "no WebSocket"},
 		{"HTTP/1.1 302 Found", "redirects"},
-		{"HTTP/1.1 401 Unauthorized", "credentials"},
+		{"HTTP/1.1 401 Unauthorized", "authentication"},
 		{"HTTP/1.0 404 nope", "Not Found"},
 		{"HTTP/1.1 599 ", "unknown"},
 		{"HTTP/1.1 426 x", "Upgrade Required"},
@@ -394,7 +394,7 @@ func TestClientOtherStatus(t *testing.T) {
 	}
 }
 
-// TestClientLimits: to the byte and to the line, and refused as soon as the limit is reached.
+// TestClientLimits: the limits are exact to the byte and to the line, and a response is refused as soon as it reaches one.
 func TestClientLimits(t *testing.T) {
 	pad := func(n int) string { // a response of n bytes
 		const name = "X-Pad: "
@@ -427,7 +427,7 @@ func TestClientLimits(t *testing.T) {
 	}
 }
 
-// FuzzClientHandshake: however a response is cut, the verdict is the same; and what net/http reads as well, it reads in the same way.
+// FuzzClientHandshake: the result does not depend on how a response is cut. A response that net/http can read too is read in the same way.
 func FuzzClientHandshake(f *testing.F) {
 	for _, seed := range []string{
 		answer(), answer("Sec-WebSocket-Protocol: chat", "Sec-WebSocket-Extensions: a; b=\"\\\",\", b"), answer("HTTP/1.0 101 x"),
@@ -456,7 +456,7 @@ func FuzzClientHandshake(f *testing.F) {
 			if got.response != nil {
 				t.Errorf("accepted what net/http refuses with %v", err)
 			}
-			return // an error of ours as well, or a length of a body in which nobody here is interested
+			return // an error here too, or the length of a body, which these tests do not check
 		}
 		if std.StatusCode != status {
 			t.Errorf("status %d is %d to net/http", status, std.StatusCode)

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// greet makes the handshake with a server and returns the connection as it is behind the response.
+// greet performs the handshake with a server and returns the connection and the bytes behind the response.
 func greet(t *testing.T, address string, o *wire.ClientOptions) (h *wire.ClientHandshake, frames io.ReadWriter, err error) {
 	t.Helper()
 	h, err = wire.NewClientHandshake(parseURL(t, "ws://"+address+"/"), o)
@@ -51,7 +51,7 @@ func greet(t *testing.T, address string, o *wire.ClientOptions) (h *wire.ClientH
 	}
 }
 
-// TestClientServers: every server that is at hand takes the request, and its answer is accepted.
+// TestClientServers: every available server accepts the request, and the client accepts its answer.
 func TestClientServers(t *testing.T) {
 	servers := map[string]func(w http.ResponseWriter, r *http.Request){
 		"gorilla": func(w http.ResponseWriter, r *http.Request) {
@@ -108,7 +108,7 @@ func TestClientServers(t *testing.T) {
 	eachServer(t, func(t *testing.T, address string) { check(t, address, "") })
 }
 
-// TestClientHTTPServer: what those answer that do not speak WebSocket.
+// TestClientHTTPServer: the answers of servers that do not speak WebSocket.
 func TestClientHTTPServer(t *testing.T) {
 	s := httptest.NewServer(http.RedirectHandler("/elsewhere", http.StatusTemporaryRedirect))
 	defer s.Close()

@@ -10,44 +10,45 @@ import (
 	"strings"
 )
 
-// maxErrorBody is how much of a body is kept for whoever looks at the error.
+// maxErrorBody is the size in bytes of the longest HandshakeError.Body.
 const maxErrorBody = 1 << 10
 
-// errDecoded is a mistake of the caller.
-var errDecoded = errors.New("websocket: handshake: the response was decoded before: what follows are frames, for a codec")
+// errDecoded reports a call of Decode after the response was accepted, which is a mistake of the caller.
+var errDecoded = errors.New("websocket: handshake: the response was already decoded: decode the frames that follow with a codec")
 
-// HandshakeError is an opening handshake that the server did not complete: the error of [ClientHandshake.Decode].
+// HandshakeError is the error of [ClientHandshake.Decode]: the server did not complete the opening handshake.
 type HandshakeError struct {
-	// Status is what the server answered: 101 when it accepted, but not as RFC 6455 §4.1 demands; zero when what it sent is no
-	// response of HTTP/1.1.
+	// Status is the status of the response. It is 101 if the server accepted in a way that RFC 6455 §4.1 forbids, and zero if the received bytes
+	// are not a response of HTTP/1.1.
 	Status int
-	// Header holds the fields of the response under their canonical names, nil without a status: Location, to which redirects lead,
-	// which are not followed here; WWW-Authenticate, which says what credentials are asked for; Retry-After.
+	// Header holds the fields of the response under their canonical names, nil if Status is zero. For example, Location is the target of a
+	// redirect, WWW-Authenticate names the required credentials, and Retry-After the delay.
 	Header http.Header
-	// Reason is what was wrong, in one line for people.
+	// Reason says in one line what was wrong.
 	Reason string
-	// Body are up to 1,024 bytes behind the head of a response other than 101, as many as had arrived and as they were sent. It belongs
-	// to the caller.
+	// Body is the start of the body of a response other than 101, as it was sent: as many bytes as had arrived, at most 1,024. It belongs to the
+	// caller.
 	Body []byte
 }
 
-// Error says what the server answered, and what was wrong with it.
+// Error returns the status and the reason.
 func (e *HandshakeError) Error() string {
 	if e.Status == 0 {
-		return "websocket: handshake: no response of HTTP/1.1: " + e.Reason
+		return "websocket: handshake: not an HTTP/1.1 response: " + e.Reason
 	}
 	return fmt.Sprintf("websocket: handshake: the server answered with status %d: %s", e.Status, e.Reason)
 }
 
-// Decode looks at in, all bytes of the connection since its start, and returns how many of them the response takes.
+// Decode parses the response. The argument in holds all bytes that the connection has received, and n is the number of bytes that the response
+// takes.
 //
 //   - n > 0: the server has accepted; see Response. The bytes behind the first n are frames.
-//   - n = 0: more bytes are needed. Every further byte may bring the verdict that the response is malformed.
-//   - err not nil: the handshake has failed; n is 0. Close the connection. It is a *[HandshakeError], and every later call returns the
-//     same.
+//   - n = 0: more bytes are needed. Every further byte may show that the response is malformed.
+//   - err not nil: the handshake has failed and n is 0. Close the connection. The error is a *[HandshakeError], and every later call
+//     returns the same.
 //
-// The bytes have to be given again, with what arrived since behind them, and may have moved in between. Interim responses (RFC 9110
-// §15.2) are passed over. After n > 0 there is nothing left to do for Decode, and it returns an error.
+// The next call gets the same bytes, followed by the bytes that have arrived since; they may be at another address. Decode skips interim responses
+// (RFC 9110 §15.2). A call after n > 0 is a mistake and returns an error.
 func (h *ClientHandshake) Decode(in []byte) (n int, err error) {
 	switch {
 	case h.err != nil:
@@ -89,7 +90,7 @@ func (h *ClientHandshake) fail(err *HandshakeError) error {
 	return err
 }
 
-// explain says what a response other than 101 means here.
+// explain returns the reason for the failure that a status other than 101 stands for.
 func explain(status int) string {
 	text := http.StatusText(status)
 	if text == "" {
@@ -97,11 +98,11 @@ func explain(status int) string {
 	}
 	switch {
 	case status >= 300 && status < 400:
-		return text + ": redirects are not followed, see Header for the Location"
+		return text + ": redirects are not followed, see Location in Header"
 	case status == http.StatusUnauthorized:
-		return text + ": credentials are needed, see Header for WWW-Authenticate"
+		return text + ": authentication required, see WWW-Authenticate in Header"
 	case status < 300:
-		return text + ": there is no WebSocket at this URL"
+		return text + ": no WebSocket endpoint at this URL"
 	}
 	return text
 }
@@ -113,12 +114,12 @@ func checkStatusLine(line []byte) *Refusal {
 	case !ok:
 		return malformed("malformed status line")
 	case !strings.HasPrefix(version, "HTTP/1."):
-		return malformed("version " + version + ", where HTTP/1.1 is required")
+		return malformed("version " + version + ", HTTP/1.1 is required")
 	}
 	return nil
 }
 
-// cutStatusLine cuts the version and the status out of a status line.
+// cutStatusLine returns the version and the status of a status line.
 func cutStatusLine(line string) (version string, status int, ok bool) {
 	version, rest, _ := strings.Cut(line, " ")
 	code, reason, ok := strings.Cut(rest, " ")
@@ -133,23 +134,24 @@ func cutStatusLine(line string) (version string, status int, ok bool) {
 	return version, status, err == nil
 }
 
-// check checks what RFC 6455 §4.1 demands of a response with status 101, and reads what was agreed on. It returns what is wrong.
+// check checks a response with status 101 as RFC 6455 §4.1 demands, and stores the chosen subprotocol and extensions in r. It returns the reason
+// for a failure, or the empty string.
 func (h *ClientHandshake) check(version string, r *ClientResponse) (reason string) {
 	if version != "HTTP/1.1" {
 		return "HTTP/1.1 is required"
 	}
 	if upgrade := r.Header["Upgrade"]; len(upgrade) != 1 || !equalFold(upgrade[0], "websocket") { // item 2
-		return "Upgrade has to be websocket"
+		return "Upgrade must be websocket"
 	}
 	if !hasToken(r.Header["Connection"], "upgrade") { // item 3
-		return "Connection has to be Upgrade"
+		return "Connection must be Upgrade"
 	}
 	accept := r.Header["Sec-Websocket-Accept"]
 	if len(accept) != 1 || accept[0] != string(appendAcceptKey(nil, h.key)) { // item 4
 		return "Sec-WebSocket-Accept does not answer the key: the response was not made for this request"
 	}
 	if announcesBody(r.Header) {
-		return "the response has a body, where frames have to be"
+		return "the response has a body instead of frames"
 	}
 	if list := r.Header["Sec-Websocket-Extensions"]; len(list) > 0 { // item 5
 		r.Extensions = strings.Join(list, ", ")

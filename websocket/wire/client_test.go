@@ -21,11 +21,11 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// testTimeout bounds what a test waits for; nothing is expected to come near it.
+// testTimeout bounds each wait of a test. No wait should come near it.
 const testTimeout = 30 * time.Second
 
-// echo serves one connection the way an engine does: it sends every message back as it came, in kind, until either side is done.
-// The text "close me" makes the server close with code 4001.
+// echo serves one connection as an engine does. It sends every message back, of the same kind, until one side closes. The text "close me" makes
+// the server close with code 4001.
 func echo(conn net.Conn, c *wire.Codec, in []byte) {
 	defer func() { _ = conn.Close() }()
 	var out []byte
@@ -65,7 +65,7 @@ func echo(conn net.Conn, c *wire.Codec, in []byte) {
 	}
 }
 
-// clientOptions let the clients send what the tests need.
+// clientOptions allow the messages of these tests.
 var clientOptions = &wire.Options{MaxMessage: 128 << 10, Subprotocols: []string{"echo"}}
 
 // serveHTTP starts an echo server on net/http and returns its address.
@@ -104,13 +104,13 @@ func serveRaw(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// eachServer runs a test against both ways to accept a connection.
+// eachServer runs a test with both ways to accept a connection.
 func eachServer(t *testing.T, test func(t *testing.T, address string)) {
 	t.Run("net/http", func(t *testing.T) { test(t, serveHTTP(t)) })
 	t.Run("raw", func(t *testing.T) { test(t, serveRaw(t)) })
 }
 
-// payloads are sizes around every boundary of the format, and random ones, as valid text.
+// payloads are valid text, of sizes around every boundary of the format and of random sizes.
 func payloads() [][]byte {
 	random := rand.New(rand.NewPCG(1, 2))
 	sizes := []int{0, 1, 125, 126, 127, 4095, 4096, 65535, 65536, 70_000}
@@ -196,7 +196,7 @@ func slicesOf(b []byte, n int) func(yield func([]byte) bool) {
 	}
 }
 
-// TestGorillaClose: close codes in both directions, and what a broken rule looks like from the other side.
+// TestGorillaClose: close codes in both directions, and a broken rule as the other side sees it.
 func TestGorillaClose(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -233,7 +233,7 @@ func TestGorillaClose(t *testing.T) {
 	}
 }
 
-// TestCoder: echo, pings and closing as the other library does them.
+// TestCoder: echo, pings and closing with the library coder/websocket.
 func TestCoder(t *testing.T) {
 	eachServer(t, func(t *testing.T, address string) {
 		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)

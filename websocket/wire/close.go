@@ -11,29 +11,29 @@ import (
 const (
 	CloseNormal          uint16 = 1000 // the purpose of the connection is fulfilled
 	CloseGoingAway       uint16 = 1001 // a server shuts down, a browser leaves the page
-	CloseProtocolError   uint16 = 1002 // the peer broke a rule of the protocol
-	CloseUnsupportedData uint16 = 1003 // this kind of message is not understood
-	CloseNoStatus        uint16 = 1005 // the close frame had no code; never on the wire
+	CloseProtocolError   uint16 = 1002 // the peer violated the protocol
+	CloseUnsupportedData uint16 = 1003 // the receiver does not support this kind of message
+	CloseNoStatus        uint16 = 1005 // the close frame had no code; never sent
 	CloseInvalidPayload  uint16 = 1007 // text that is not UTF-8
 	ClosePolicyViolation uint16 = 1008 // anything that no other code describes
-	CloseTooBig          uint16 = 1009 // the message is larger than is accepted
-	CloseInternalError   uint16 = 1011 // the server met something unexpected
+	CloseTooBig          uint16 = 1009 // the message exceeds the limit
+	CloseInternalError   uint16 = 1011 // the server met an unexpected condition
 	CloseServiceRestart  uint16 = 1012 // the client may connect again, after a random delay
 	CloseTryAgainLater   uint16 = 1013 // the server is overloaded
 )
 
-// maxReason is what a control frame's 125 bytes leave for the reason behind the code (RFC 6455 §5.5).
+// maxReason is the size of the longest close reason: a control frame's 125 bytes without the code (RFC 6455 §5.5).
 const maxReason = maxControl - 2
 
-// CloseError is why a connection is over, as a close frame says it. It is the error of [Codec.Decode] once frames flow; it is
-// immutable.
+// CloseError is the reason for which a connection ended, as a close frame states it. It is the error of [Codec.Decode] once the handshake is
+// done. It is immutable.
 type CloseError struct {
-	// Code is 1000–4999; [CloseNoStatus] when the peer's close frame had none.
+	// Code is 1000–4999. It is [CloseNoStatus] if the peer's close frame had none.
 	Code uint16
-	// Reason is UTF-8 of at most 123 bytes: the peer's words, or which rule the peer broke.
+	// Reason is UTF-8 of at most 123 bytes. It is the peer's text, or the rule that the peer broke.
 	Reason string
-	// Remote says that the peer sent the close frame: a clean end. Otherwise the close frame with this code goes from here to there,
-	// because the peer broke a rule, or because this side closed the connection.
+	// Remote says that the peer sent the close frame, which is a clean end. Otherwise this side sends the close frame with this code, because
+	// the peer broke a rule or because this side closed the connection.
 	Remote bool
 }
 
@@ -45,7 +45,7 @@ func (e *CloseError) Error() string {
 	return strings.TrimSuffix(fmt.Sprintf("websocket: closed from here: %d %s", e.Code, e.Reason), " ")
 }
 
-// Unwrap makes a close by the peer an [io.EOF] for those who do not know this package.
+// Unwrap returns [io.EOF] for a close by the peer, so that code which does not know this package sees a clean end.
 func (e *CloseError) Unwrap() error {
 	if e.Remote {
 		return io.EOF
@@ -53,11 +53,11 @@ func (e *CloseError) Unwrap() error {
 	return nil
 }
 
-// AppendClose appends a close frame with a code and a reason, unmasked as servers send it. A reason of more than 123 bytes is cut
-// between two characters, and what is not UTF-8 in it is replaced. A code that may not travel (RFC 6455 §7.4: 0, 1005, 1006, …)
-// makes a frame without code and reason.
+// AppendClose appends a close frame with a code and a reason, unmasked as servers send it. A reason of more than 123 bytes is cut between two
+// characters. Bytes of it that are not UTF-8 are replaced. A code that may not be sent (RFC 6455 §7.4: 0, 1005, 1006, …) makes a frame without
+// code and reason.
 //
-// To close one connection, prefer [Codec.AppendClose]: it knows whether a close frame went out already.
+// To close a connection, prefer [Codec.AppendClose], which makes at most one close frame.
 func AppendClose(dst []byte, code uint16, reason string) []byte {
 	if !validCloseCode(code) {
 		return AppendHeader(dst, OpClose, 0)
@@ -68,7 +68,7 @@ func AppendClose(dst []byte, code uint16, reason string) []byte {
 	return append(dst, reason...)
 }
 
-// parseClose reads the payload of a close frame. What it finds wrong is told with Remote unset.
+// parseClose reads the payload of a close frame. If the payload breaks a rule, the result has Remote unset.
 func parseClose(payload []byte) *CloseError {
 	switch {
 	case len(payload) == 0:
@@ -98,7 +98,7 @@ func validCloseCode(code uint16) bool {
 	}
 }
 
-// cutReason shortens a valid UTF-8 string to what fits a close frame.
+// cutReason shortens a valid UTF-8 string to the size that fits into a close frame.
 func cutReason(s string) string {
 	if len(s) <= maxReason {
 		return s

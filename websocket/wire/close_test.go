@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// TestCloseFromPeer: which close frames are a clean end, and how they are answered (RFC 6455 §5.5.1, §7.4).
+// TestCloseFromPeer: close frames that are a clean end, and the answers to them (RFC 6455 §5.5.1, §7.4).
 func TestCloseFromPeer(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string
@@ -45,7 +45,8 @@ func TestCloseFromPeer(t *testing.T) {
 	}
 }
 
-// Until the close frame that answers the peer's is fetched, others may send; from then on not. One that closes meanwhile has the word.
+// Other goroutines may send until the close frame that answers the peer's is fetched, and not after that. If one of them closes meanwhile, its
+// close frame is the one that is sent.
 func TestSendingBeforeTheAnswer(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		c := wire.New(nil)
@@ -74,7 +75,7 @@ func TestSendingBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// TestCloseCodes: the codes that may travel (RFC 6455 §7.4), in both directions.
+// TestCloseCodes: the codes that may be sent (RFC 6455 §7.4), in both directions.
 func TestCloseCodes(t *testing.T) {
 	valid := func(code int) bool {
 		switch code {
@@ -115,7 +116,7 @@ func TestAppendCloseReason(t *testing.T) {
 	}
 }
 
-// TestCloseFromHere: after our close frame nothing but the peer's answer is of interest, and it is not answered.
+// TestCloseFromHere: after this side's close frame only the peer's answer matters, and it is not answered again.
 func TestCloseFromHere(t *testing.T) {
 	c := wire.New(nil)
 	if got, want := string(c.AppendClose(nil, 3001, "shutdown")), server(fin|closing, closeBody(3001, "shutdown")); got != want {
@@ -138,7 +139,7 @@ func TestCloseFromHere(t *testing.T) {
 	}
 }
 
-// TestOneClose: however many close at once, one close frame is made.
+// TestOneClose: if many goroutines close at the same time, one close frame is made.
 func TestOneClose(t *testing.T) {
 	c := wire.New(nil)
 	made := make([][]byte, 8)
@@ -161,7 +162,7 @@ func TestOneClose(t *testing.T) {
 	}
 }
 
-// TestPongs: of pings that wait for their answer only the newest gets one, and both kinds are counted.
+// TestPongs: of several pings that wait for an answer, only the newest gets one. Both pings and pongs are counted.
 func TestPongs(t *testing.T) {
 	c := wire.New(nil)
 	in := []byte(client(fin|pong, "") + client(fin|ping, "first") + client(fin|ping, "second, longer") + client(fin|ping, "3rd") +
@@ -182,7 +183,7 @@ func TestPongs(t *testing.T) {
 	}
 }
 
-// TestLateReplies: when replies are fetched later than they should be, they are still in order and complete.
+// TestLateReplies: replies that are fetched late are still complete and in order.
 func TestLateReplies(t *testing.T) {
 	for _, tt := range []struct{ name, frames, want string }{
 		{"pings", client(fin|ping, "1st") + client(fin|ping, "2nd"), server(fin|pong, "2nd")},

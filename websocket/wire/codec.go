@@ -5,56 +5,57 @@ import (
 	"sync/atomic"
 )
 
-// Errors of [Codec.AppendEncode] and its relatives.
+// Errors of the Append methods of a [Codec].
 var (
-	// ErrNotOpen: the handshake's response was not fetched by AppendReplies yet; nothing may go before it.
+	// ErrNotOpen says that AppendReplies has not returned the handshake's response yet; nothing may be sent before it.
 	ErrNotOpen = errors.New("websocket: encode: handshake is not complete")
-	// ErrCloseSent: a close frame went out, or the handshake was refused; nothing may follow it (RFC 6455 §5.5.1).
+	// ErrCloseSent says that a close frame was sent, or the handshake was refused; nothing may follow (RFC 6455 §5.5.1).
 	ErrCloseSent = errors.New("websocket: encode: close frame was sent")
 )
 
-// The life of a connection as writers see it.
+// The states of a connection for its writers.
 const (
-	stateHandshake uint32 = iota // nothing may be sent but the response
+	stateHandshake uint32 = iota // only the handshake's response may be sent
 	stateOpen
-	stateClosed // our close frame is out, or the handshake was refused
+	stateClosed // this side's close frame is made, or the handshake was refused
 )
 
-// Codec is one side of one WebSocket connection as a state machine without I/O: bytes go in, messages and replies come out. The
-// package comment shows its states. An [Endpoint] makes it ready, also where it is a field of something larger.
+// Codec is one side of one WebSocket connection as a state machine without I/O: received bytes go in, messages and replies come out. The package
+// comment shows its states. New, NewHandshake or an [Endpoint] makes it ready for use. An Endpoint can also prepare a Codec that is a field of
+// another struct.
 //
-// Decode, AppendReplies, Release, Opcode and Text belong to the one goroutine that reads the connection. AppendEncode and its
-// relatives, AppendClose, Pings and Pongs may be called by any number of others at the same time, with one exception: where this side
-// compresses with a context, frames have to be made one at a time and in the order in which they are sent.
+// Decode, AppendReplies, Release, Request, Opcode and Text belong to the one goroutine that reads the connection. AppendEncode, the other Append
+// methods for frames, AppendClose, Pings and Pongs may be called by any number of goroutines at the same time, with one exception: if this side
+// compresses with a context, frames must be made one at a time, in the order in which they are sent.
 //
-// An open connection that is between two messages holds no more than the struct, 40 bytes, and what its extension has to remember.
+// An open connection between two messages holds only the struct of 40 bytes and the contexts of its compression.
 type Codec struct {
 	// Set before the state becomes open.
 	e      *Endpoint
 	agreed *agreement // nil: neither a subprotocol nor an extension
 	// Owned by the reader.
-	work *work // what is under way, or nil
+	work *work // the current work of Decode, or nil if there is none
 
 	// Shared with writers.
 	state atomic.Uint32
 	pings atomic.Uint32
 	pongs atomic.Uint32
 
-	client bool   // this is the client's side, which masks; set before the state becomes open
-	opcode Opcode // of AppendEncode; likewise
-	last   Opcode // what Decode returned last; owned by the reader
+	client bool   // this side is the client, which masks its frames; set before the state becomes open
+	opcode Opcode // the kind that AppendEncode makes; set before the state becomes open
+	last   Opcode // the opcode that Decode returned last; owned by the reader
 }
 
-// New returns the codec of a server's connection on which the handshake is done, without a subprotocol or an extension: the far end
-// of a pipe. For many connections with the same options, an [Endpoint] is cheaper.
+// New returns the codec of a server's connection whose handshake is done, without a subprotocol or an extension, such as one end of a pipe. For
+// many connections with the same options, an [Endpoint] is cheaper.
 func New(o *Options) *Codec {
 	c := new(Codec)
 	NewEndpoint(o).Open(c)
 	return c
 }
 
-// NewHandshake returns the codec of a server's connection on which nothing was read yet. It begins with the client's HTTP request,
-// answers it through AppendReplies, and goes on with frames. Whom to accept is decided by o. For many connections with the same options,
+// NewHandshake returns the codec of a server's connection from which no byte has been read. The codec reads the client's HTTP request, answers
+// it through AppendReplies, and goes on with frames. The options decide which clients are accepted. For many connections with the same options,
 // an [Endpoint] is cheaper.
 func NewHandshake(o *Options) *Codec {
 	c := new(Codec)
@@ -62,20 +63,21 @@ func NewHandshake(o *Options) *Codec {
 	return c
 }
 
-// Decode looks at in, the unread bytes of the connection from the first unused one on, and takes one step: one frame, or the
-// handshake's request.
+// Decode takes one step: it decodes one frame, or the handshake's request. The argument in holds the unread bytes of the connection, from the
+// first unused byte on.
 //
-//   - n > 0, msg not nil: a message, perhaps empty. It is valid until the next Decode or Release: it points into in, where it was
-//     unmasked in place, or into memory of the codec. in[:n] is used up.
+//   - n > 0, msg not nil: a message, perhaps empty. It is valid until the next Decode or Release. It points into in, where it was
+//     unmasked in place, or into memory of the codec. in[:n] is used.
 //   - n > 0, msg nil: in[:n] was a request, a control frame or a fragment.
-//   - n = 0: more bytes are needed. Every further byte may bring the verdict that the peer broke a rule.
-//   - n < 0: at least −n more bytes are needed, and nothing can be said before they are there.
-//   - err not nil: the connection is over; n is 0. Fetch and send the replies, then close. A *[CloseError] with Remote set is the
-//     peer's clean end; without, the peer broke a rule; a *[Refusal] refused the handshake. Every later call returns the same.
+//   - n = 0: more bytes are needed. Every further byte may show that the peer broke a rule.
+//   - n < 0: at least −n more bytes are needed. With fewer, Decode cannot return anything else.
+//   - err not nil: the connection is over and n is 0. Send the bytes of AppendReplies, then close the connection. A *[CloseError] with
+//     Remote set is the peer's clean end; without it, the peer broke a rule. A *[Refusal] refused the handshake. Every later call returns
+//     the same error.
 //
-// Decode changes only bytes that it reports as used. Unread bytes have to be given again, with what arrived since behind them, and
-// may have moved in between. It never allocates for messages that are neither fragmented nor compressed. [Options.Pieces] and
-// [Options.Control] change what is returned.
+// Decode changes only bytes that it reports as used. The next call gets the unused bytes again, followed by the bytes that have arrived since; they
+// may be at another address. Decode never allocates for messages that are neither fragmented nor compressed. [Options.Pieces] and
+// [Options.Control] change the results.
 func (c *Codec) Decode(in []byte) (msg []byte, n int, err error) {
 	if w := c.work; w == nil {
 		if msg, n, err = c.decodeWhole(in); n != 0 || err != nil {
@@ -91,7 +93,7 @@ func (c *Codec) Decode(in []byte) (msg []byte, n int, err error) {
 		case w.streaming:
 			return c.cut(in, 0)
 		}
-		w.giveBack()
+		w.freeMessage()
 	}
 	var h header
 	complete, bad := c.parseHeader(in, &h)
@@ -130,26 +132,26 @@ func (c *Codec) Decode(in []byte) (msg []byte, n int, err error) {
 	return msg, end, nil
 }
 
-// checkText looks at the payload of a complete text frame, from where checkPartial has come. A whole message needs no state.
+// checkText checks the payload of a complete text frame, from the byte that checkPartial has reached. A message of one frame needs no state.
 func (c *Codec) checkText(payload []byte, fin bool) bool {
 	w := c.work
 	if w == nil {
 		if fin {
 			return validText(payload)
 		}
-		w = c.under()
+		w = c.ensureWork()
 	}
 	ok := w.text.add(payload[w.checked:]) && (!fin || w.text.complete())
 	w.checked = 0
 	return ok
 }
 
-// AppendReplies appends what the codec has to say by itself, and forgets it: the handshake's response, a pong, the close frame that
-// answers the peer's or tells the peer what it did wrong. To be called after every Decode, also after one that failed. Of several
-// pings since the last call only the newest is answered (RFC 6455 §5.5.3), so that what waits here is bounded. From when it gives a close frame,
-// AppendEncode refuses: who still has to answer a message that came before the end does so before the replies are fetched.
+// AppendReplies appends the codec's own replies and forgets them: the handshake's response, a pong, and the close frame that answers the peer's
+// or states the rule that the peer broke. Call it after every Decode, including one that failed. Only the newest of several pings since the last
+// call is answered (RFC 6455 §5.5.3), so that the waiting replies are bounded. After AppendReplies has returned a close frame, AppendEncode
+// refuses: answer the earlier messages before this call.
 func (c *Codec) AppendReplies(dst []byte) []byte {
-	if c.work == nil { // which can be inlined
+	if c.work == nil { // this function is small enough to be inlined
 		return dst
 	}
 	return c.appendReplies(dst)
@@ -158,43 +160,43 @@ func (c *Codec) AppendReplies(dst []byte) []byte {
 func (c *Codec) appendReplies(dst []byte) []byte {
 	w := c.work
 	if len(w.replies) > 0 {
-		if w.closes && c.state.Swap(stateClosed) == stateClosed { // another close frame went out meanwhile
+		if w.closes && c.state.Swap(stateClosed) == stateClosed { // AppendClose has made another close frame meanwhile
 			w.replies = w.replies[:w.closeAt]
 		}
 		dst = append(dst, w.replies...)
 		w.replies, w.hasPong, w.closes = w.replies[:0], false, false
-		c.state.CompareAndSwap(stateHandshake, stateOpen) // a refusal has left this state before
+		c.state.CompareAndSwap(stateHandshake, stateOpen) // after a refusal the state is closed already
 	}
-	c.rest()
+	c.releaseWork()
 	return dst
 }
 
-// Release says that the message which Decode returned last is not needed any more, so that its memory need not stay until the next
-// Decode. To be called, when a message has been handled, by those who care what an idle connection holds.
+// Release says that the message of the last Decode is not needed any more, so that the codec can free its memory before the next Decode. Call it
+// after each message to keep idle connections small.
 func (c *Codec) Release() {
-	if c.work != nil { // which can be inlined
+	if c.work != nil { // this function is small enough to be inlined
 		c.release()
 	}
 }
 
 func (c *Codec) release() {
-	c.work.giveBack()
-	c.rest()
+	c.work.freeMessage()
+	c.releaseWork()
 }
 
-// Request is what the client asked for: after the Decode that accepted its handshake, until the next Decode or Release; otherwise nil.
-func (c *Codec) Request() *Request { return c.inHand().req }
+// Request returns the client's handshake request, from the Decode that accepted it until the next Decode or Release; otherwise nil.
+func (c *Codec) Request() *Request { return c.currentWork().req }
 
-// Opcode is what Decode returned last: OpText or OpBinary, and with [Options.Control] also OpPing or OpPong.
+// Opcode returns the kind of the last result of Decode: OpText or OpBinary, and with [Options.Control] also OpPing or OpPong.
 func (c *Codec) Opcode() Opcode { return c.last }
 
-// Text reports whether the message that Decode returned last was text; otherwise it was binary.
+// Text reports whether the last message of Decode was text; otherwise it was binary.
 func (c *Codec) Text() bool { return c.last == OpText }
 
-// Client reports whether this is the client's side.
+// Client reports whether this side is the client.
 func (c *Codec) Client() bool { return c.client }
 
-// Subprotocol is what the handshake agreed on, empty for none. It is set from the Decode that completed the handshake on.
+// Subprotocol returns the subprotocol that the handshake agreed on, or the empty string. It is set by the Decode that completes the handshake.
 func (c *Codec) Subprotocol() string {
 	if c.agreed == nil {
 		return ""
@@ -202,13 +204,13 @@ func (c *Codec) Subprotocol() string {
 	return c.agreed.subprotocol
 }
 
-// Pings is the number of pings received, modulo 2^32; each was answered or superseded by the next, unless [Options.NoPong].
+// Pings returns the number of pings received, modulo 2^32. Each was answered or replaced by the next, unless [Options.NoPong].
 func (c *Codec) Pings() uint32 { return c.pings.Load() }
 
-// Pongs is the number of pongs received, modulo 2^32, whether or not they answer a ping. A heartbeat compares it before and after.
+// Pongs returns the number of pongs received, modulo 2^32, whether or not they answer a ping. A heartbeat compares it before and after its ping.
 func (c *Codec) Pongs() uint32 { return c.pongs.Load() }
 
-// data takes the payload of a complete data frame and returns the message if it is the last one.
+// data handles the payload of a complete data frame. It returns the message if the frame is the last one of it.
 func (c *Codec) data(h *header, payload []byte) (msg []byte, bad *CloseError) {
 	w := c.work
 	if h.fin && (w == nil || w.kind == OpContinuation) { // the usual case: one frame
@@ -218,7 +220,7 @@ func (c *Codec) data(h *header, payload []byte) (msg []byte, bad *CloseError) {
 		}
 		return payload, nil
 	}
-	w = c.under()
+	w = c.ensureWork()
 	if w.kind == OpContinuation {
 		w.kind, w.deflated = h.op, h.deflated
 	}
@@ -268,12 +270,12 @@ func (c *Codec) control(h *header, frame []byte) (msg []byte, n int, err error) 
 	return payload[:len(payload):len(payload)], len(frame), nil
 }
 
-// pong queues the answer to a ping in the place of one that still waits.
+// pong queues the answer to a ping. It replaces an earlier pong that still waits.
 func (c *Codec) pong(payload []byte) {
 	if c.e.o.NoPong || c.state.Load() == stateClosed {
 		return
 	}
-	w := c.under()
+	w := c.ensureWork()
 	if w.hasPong {
 		w.replies = w.replies[:w.pongAt]
 	}
@@ -281,15 +283,15 @@ func (c *Codec) pong(payload []byte) {
 	w.replies = c.appendFrame(w.replies, finBit|byte(OpPong), payload)
 }
 
-// fail ends the connection because of what the peer sent, and tells it so.
+// fail ends the connection because the peer broke a rule, and queues a close frame that names the rule.
 func (c *Codec) fail(bad *CloseError) error {
 	return c.end(bad, bad.Reason)
 }
 
-// end makes the verdict final and queues our close frame, unless it is out. Until that is fetched others may still send: the message in front may
-// be at work, and gets its answer.
+// end makes the verdict final and queues this side's close frame, unless one was made. Until AppendReplies returns that frame, other goroutines
+// may still send: a handler may be at work on an earlier message, and its answer is still sent.
 func (c *Codec) end(verdict *CloseError, reason string) error {
-	w := c.under()
+	w := c.ensureWork()
 	w.err = verdict
 	putBuffer(w.message)
 	w.message = nil
@@ -300,7 +302,7 @@ func (c *Codec) end(verdict *CloseError, reason string) error {
 	return verdict
 }
 
-// violation is a broken rule of RFC 6455.
+// violation returns the error for a broken rule of RFC 6455.
 func violation(rule string) *CloseError {
 	return &CloseError{Code: CloseProtocolError, Reason: rule}
 }

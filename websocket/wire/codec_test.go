@@ -15,7 +15,7 @@ import (
 // limits are small, so that tests reach them.
 var limits = &wire.Options{MaxMessage: 1000, MaxFragments: 4}
 
-// TestFrames goes through the rules of RFC 6455 §5 for frames that are accepted.
+// TestFrames checks the frames that the rules of RFC 6455 §5 allow.
 func TestFrames(t *testing.T) {
 	long, longer := strings.Repeat("x", 126), strings.Repeat("é", 500)
 	for _, tt := range []struct {
@@ -83,8 +83,8 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestViolations goes through the rules by which a connection is failed (RFC 6455 §7.1.7). Bytes that follow must not matter, and
-// the stream ends as early as the rule can be known to be broken.
+// TestViolations checks the rules whose violation fails a connection (RFC 6455 §7.1.7). Bytes that follow must not matter. The stream ends at
+// the first byte that shows the violation.
 func TestViolations(t *testing.T) {
 	const valid = "\x81\x82" // text, masked, 2 bytes
 	for _, tt := range []struct {
@@ -151,7 +151,7 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// verdict feeds the stream whole and returns the error it ends with.
+// verdict feeds the stream whole and returns the error at its end.
 func verdict(tb testing.TB, c *wire.Codec, stream string) *wire.CloseError {
 	tb.Helper()
 	for in := []byte(stream); ; {
@@ -166,7 +166,7 @@ func verdict(tb testing.TB, c *wire.Codec, stream string) *wire.CloseError {
 	}
 }
 
-// TestNeed: how many bytes are missing is told only where nothing can be wrong with them.
+// TestNeed: Decode states the number of missing bytes only if none of them can break a rule.
 func TestNeed(t *testing.T) {
 	for _, tt := range []struct {
 		name, stream string
@@ -189,7 +189,7 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// TestLimitsOff: without limits a length is still never believed.
+// TestLimitsOff: without limits an announced length still allocates nothing.
 func TestLimitsOff(t *testing.T) {
 	c := wire.New(&wire.Options{MaxMessage: -1, MaxFragments: -1})
 	header := func(length int) []byte { // of a frame that is never going to end
@@ -210,7 +210,7 @@ func TestLimitsOff(t *testing.T) {
 	}
 }
 
-// By default a message may come in many frames if they are not tiny.
+// By default a message may have many frames if they are not tiny.
 func TestManyFragments(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
@@ -235,7 +235,7 @@ func TestManyFragments(t *testing.T) {
 	}
 }
 
-// TestDefaults: the limits that hold when nobody chose any.
+// TestDefaults checks the default limits.
 func TestDefaults(t *testing.T) {
 	const size, fragments = 64 << 10, 1024
 	for _, tt := range []struct {
@@ -262,7 +262,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestBytesOfMessages: an unfragmented message is the input itself, and no message can be appended to into the next frame.
+// TestBytesOfMessages: an unfragmented message is a part of the input, and an append to it does not overwrite the next frame.
 func TestBytesOfMessages(t *testing.T) {
 	in := []byte(client(fin|bin, "abc") + client(fin|bin, "def"))
 	c := wire.New(nil)
@@ -276,7 +276,7 @@ func TestBytesOfMessages(t *testing.T) {
 	}
 }
 
-// TestIdleSize: what an idle connection costs.
+// TestIdleSize checks the memory of an idle connection.
 func TestIdleSize(t *testing.T) {
 	if size := reflect.TypeFor[wire.Codec]().Size(); size >= 200 {
 		t.Errorf("a Codec takes %d bytes", size)

@@ -8,37 +8,37 @@ import (
 	"github.com/sluice-push/sluice/internal/deflate"
 )
 
-// Compression is how messages are compressed, and what is offered or agreed to (permessage-deflate, RFC 7692). The zero value
-// compresses each message on its own, which costs no memory for a connection.
+// Compression configures the compression of messages, and the offer or answer in the handshake (permessage-deflate, RFC 7692). The zero value
+// compresses each message on its own, which costs no memory for each connection.
 type Compression struct {
-	// Level is how hard to look for what repeats, from 1, fast, to 9, small. Zero: 1.
+	// Level is the effort of compression, from 1, fast, to 9, small. Zero: 1.
 	Level int
-	// Threshold is the size in bytes from which on messages are compressed. Zero: 128. Negative: all.
+	// Threshold is the size in bytes from which messages are compressed. Zero: 128. Negative: all are.
 	Threshold int
-	// Takeover has this side refer to its earlier messages, if the peer agrees: much smaller where messages are alike, for some ten to a
-	// hundred kilobytes for each connection, as WindowBits says, and without sharing the work of a broadcast.
+	// Takeover makes this side keep its context from one message to the next, if the peer agrees. Similar messages become much smaller. It costs
+	// some ten to a hundred kilobytes for each connection, depending on WindowBits, and each connection compresses a broadcast itself.
 	Takeover bool
-	// PeerTakeover lets the peer do so, for up to 2^PeerWindowBits bytes for each connection, as they are filled.
+	// PeerTakeover allows the peer to keep its context. It costs up to 2^PeerWindowBits bytes for each connection, allocated as they fill.
 	PeerTakeover bool
-	// WindowBits is how far back this side refers: 2^WindowBits bytes, 8 to 15. The peer may ask for less. Zero: 15, with Takeover 12.
+	// WindowBits sets how far back this side refers: 2^WindowBits bytes, from 8 to 15. The peer may ask for less. Zero: 15, or 12 with Takeover.
 	WindowBits int
-	// PeerWindowBits is how far back the peer is allowed to refer, if it agrees. Zero: 15.
+	// PeerWindowBits sets how far back the peer may refer, if it agrees. Zero: 15.
 	PeerWindowBits int
-	// ReceiveOnly inflates what the peer sends and compresses nothing.
+	// ReceiveOnly makes this side inflate the peer's messages and compress none of its own.
 	ReceiveOnly bool
-	// NewDeflater makes what compresses the messages of this side, if there is a better one. It returns nil for a window that it cannot
-	// keep; what would need that is declined. Nil: our own, which keeps any.
+	// NewDeflater returns a compressor for this side's messages, to replace the built-in one. It returns nil for a window size that it does not
+	// support; the handshake then declines parameters that need that size. Nil: the built-in compressor, which supports all sizes.
 	NewDeflater func(level, windowBits int) Deflater
 
-	windows uint16 // the windows that can be kept, a bit for each
+	windows uint16 // the window sizes that this side supports, one bit for each
 }
 
-// Deflater compresses messages, one after the other. It is used by one goroutine at a time.
+// Deflater compresses messages one after the other. One goroutine uses it at a time.
 type Deflater interface {
-	// Append appends msg in the form of RFC 7692 §7.2.1: DEFLATE blocks that end at a byte boundary with an empty block without
-	// compression, of which the last four bytes, 00 00 ff ff, are left out. It may refer to earlier messages since Reset.
+	// Append appends msg as RFC 7692 §7.2.1 demands: DEFLATE blocks that end at a byte boundary with an empty block without compression, whose
+	// last four bytes, 00 00 ff ff, are left out. It may refer to earlier messages since Reset.
 	Append(dst, msg []byte) []byte
-	// Reset forgets them.
+	// Reset forgets the earlier messages.
 	Reset()
 }
 
@@ -47,7 +47,7 @@ const (
 	defaultTakeoverBits = 12
 )
 
-// withDefaults returns a copy in which every number means itself.
+// withDefaults returns a copy in which every default is replaced by its value.
 func (c *Compression) withDefaults() *Compression {
 	d := *c
 	d.Level = min(max(d.Level, 1), 9)
@@ -86,10 +86,10 @@ func windowBits(n, byDefault int) int {
 	return min(max(n, minBits), maxBits)
 }
 
-// keeps reports whether this side can keep such a window.
+// keeps reports whether this side supports a window of that size.
 func (c *Compression) keeps(bits uint8) bool { return c.windows>>bits&1 == 1 }
 
-// wireLimit is how large the payloads of a message may be: those of a compressed one may be a little larger than what they stand for.
+// wireLimit returns the largest total payload of a message. A compressed payload may be a little larger than its message.
 func (e *Endpoint) wireLimit(deflated bool) int {
 	limit := e.o.MaxMessage
 	if deflated && limit < maxLimit/2 {
@@ -98,12 +98,12 @@ func (e *Endpoint) wireLimit(deflated bool) int {
 	return limit
 }
 
-// newDeflater makes one for a window that can be kept.
+// newDeflater returns a new compressor for a supported window size.
 func (e *Endpoint) newDeflater(bits uint8) Deflater {
 	return e.o.Compression.NewDeflater(e.o.Compression.Level, int(bits))
 }
 
-// deflater lends one without a context.
+// deflater returns a compressor without a context, from the pool or new.
 func (e *Endpoint) deflater(bits uint8) Deflater {
 	d, _ := e.encoders[bits].Get().(Deflater)
 	if d == nil {
@@ -113,18 +113,18 @@ func (e *Endpoint) deflater(bits uint8) Deflater {
 	return d
 }
 
-// deflates reports whether compressed messages may come.
+// deflates reports whether the handshake agreed on compression.
 func (c *Codec) deflates() bool { return c.agreed != nil && c.agreed.deflate != nil }
 
-// Compresses reports whether a message of n bytes is compressed by AppendMessage. If it does not get smaller, and no context is
-// kept, it goes as it is all the same.
+// Compresses reports whether AppendMessage compresses a message of n bytes. If a message does not become smaller and no context is kept,
+// AppendMessage still sends it uncompressed.
 func (c *Codec) Compresses(n int) bool {
 	return c.state.Load() != stateHandshake && c.deflates() && n >= c.e.o.Compression.Threshold
 }
 
-// Variant tells apart the frames that a message of n bytes becomes: for all connections with the same number AppendMessage makes
-// frames that stand for each other, so that one of them can be written to all. It is negative where each connection needs its own: on
-// the client's side, with a context, and while the handshake is not done.
+// Variant returns a number for the form of the frame that a message of n bytes becomes. AppendMessage makes interchangeable frames for all
+// connections with the same number, so that one frame can be written to all of them. The number is negative if each connection needs a frame of
+// its own: on the client's side, with a context, and before the handshake is done.
 func (c *Codec) Variant(n int) int {
 	switch {
 	case c.client || c.state.Load() == stateHandshake || c.deflates() && c.agreed.out != nil:
@@ -135,7 +135,7 @@ func (c *Codec) Variant(n int) int {
 	return 0
 }
 
-// Variants is how many numbers Variant may tell, from 0 on.
+// Variants is the number of results of Variant that are not negative; they start at 0.
 const Variants = maxBits + 1
 
 // appendDeflated appends a compressed message.
@@ -147,7 +147,7 @@ func (c *Codec) appendDeflated(dst []byte, op Opcode, msg []byte) []byte {
 		defer c.e.encoders[a.deflate.bits].Put(d)
 	}
 	first := finBit | rsv1Bit | byte(op)
-	dst = c.appendHeader(dst, first, len(msg)) // as long as it will be, in nearly all cases
+	dst = c.appendHeader(dst, first, len(msg)) // has the final length in nearly all cases
 	body := len(dst)
 	dst = d.Append(dst, msg)
 	n := len(dst) - body
@@ -157,8 +157,8 @@ func (c *Codec) appendDeflated(dst []byte, op Opcode, msg []byte) []byte {
 	return c.fitHeader(dst, start, body, first)
 }
 
-// fitHeader completes a frame whose header was written before the length was known: it moves the payload if the header has another
-// length, and masks it.
+// fitHeader completes a frame whose header was written before the length of the payload was known. It moves the payload if the header's length
+// changes, and masks it on the client's side.
 func (c *Codec) fitHeader(dst []byte, start, body int, first byte) []byte {
 	n := len(dst) - body
 	var space [maxHeader]byte
@@ -179,19 +179,19 @@ func (c *Codec) fitHeader(dst []byte, start, body int, first byte) []byte {
 
 var decoders = sync.Pool{New: func() any { return new(deflate.Decoder) }}
 
-// inflate returns the message for which the payload stands, in memory that Release gives back.
+// inflate returns the message that the payload stands for, in memory that Release frees.
 func (c *Codec) inflate(payload []byte) (msg []byte, bad *CloseError) {
 	msg, bad = c.appendInflated(getBuffer(), payload, c.last)
-	c.under().lent = msg
+	c.ensureWork().lent = msg
 	if bad != nil {
 		return nil, bad
 	}
 	return msg[:len(msg):len(msg)], nil
 }
 
-// AppendInflated appends the message for which the payload of a compressed one stands, the pieces of [Options.Pieces] put together
-// without their tags. Kind is what the tags say. The error is a *[CloseError] with which the connection should be closed: the message is
-// larger than Options.MaxMessage, corrupt, or text that is not UTF-8. It belongs to the one who reads the messages, in their order.
+// AppendInflated appends the message that a compressed payload stands for: the joined pieces of [Options.Pieces] without their tags. Kind is the
+// opcode in the tags. If the message is larger than Options.MaxMessage, corrupt, or text that is not UTF-8, the error is a *[CloseError] with
+// which the connection should be closed. The goroutine that reads the messages calls it, in their order.
 func (c *Codec) AppendInflated(dst, payload []byte, kind Opcode) ([]byte, error) {
 	out, bad := c.appendInflated(dst, payload, kind)
 	if bad != nil {

@@ -57,7 +57,7 @@ func squeeze(data string) string {
 	return strings.TrimSuffix(b.String(), "\x00\x00\xff\xff")
 }
 
-// TestDeflateViolations: what is wrong with compressed messages ends the connection, with its code, at the first byte that tells.
+// TestDeflateViolations: an invalid compressed message ends the connection with its code, at the first byte that shows the error.
 func TestDeflateViolations(t *testing.T) {
 	for _, tt := range []struct {
 		name, stream string
@@ -93,7 +93,7 @@ func TestDeflateViolations(t *testing.T) {
 	}
 }
 
-// FuzzDeflated: compressed streams, however they are cut, give the same, and never more than the limit.
+// FuzzDeflated: a compressed stream has the same result however it is cut, and never exceeds the limit.
 func FuzzDeflated(f *testing.F) {
 	for _, seed := range []string{
 		client(fin|0x40|text, squeeze("Hello")) + client(fin|0x40|text, "\xf2\x00\x11\x00\x00"), client(0x40|bin, squeeze("ab")) + client(fin|cont, ""),

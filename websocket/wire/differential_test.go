@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// reading is what a server made of a stream: its messages, and whether it found a broken rule rather than an end.
+// reading is the result of a server that read a stream: its messages, and whether it found a broken rule rather than an end.
 type reading struct {
 	messages []message
 	broken   bool
@@ -33,7 +33,7 @@ func (r reading) String() string {
 	return fmt.Sprintf("broken %t, %v, %v", r.broken, r.why, r.messages)
 }
 
-// reader reads what a client sent, by whatever library, until there is nothing more.
+// reader returns the messages of a stream, as read by another library, until its end.
 type reader func(w http.ResponseWriter, r *http.Request) reading
 
 func readGorilla(w http.ResponseWriter, r *http.Request) (got reading) {
@@ -87,7 +87,7 @@ func newPeer(t *testing.T, read reader) *peer {
 	return p
 }
 
-// read has the peer read a stream behind a handshake.
+// read makes the peer read a stream after a handshake.
 func (p *peer) read(t *testing.T, stream string) reading {
 	conn, err := net.Dial("tcp", p.address)
 	if err != nil {
@@ -118,7 +118,7 @@ func (p *peer) read(t *testing.T, stream string) reading {
 	}
 }
 
-// ours is what this package makes of a stream, and which rule was broken.
+// ours returns the result of this package for a stream, and the broken rule.
 func ours(t testing.TB, stream string) (reading, string) {
 	o := wire.Options{MaxMessage: 1 << 20}
 	c := connect(t, &wire.Options{Compression: &wire.Compression{}}, &wire.Options{MaxMessage: o.MaxMessage, Compression: &wire.Compression{}}).server
@@ -149,7 +149,7 @@ var lenient = map[string]map[string]string{
 	},
 }
 
-// drawTraffic makes up what a client sends, mutated now and then.
+// drawTraffic generates the traffic of a client, and sometimes mutates it.
 func drawTraffic(t *rapid.T) string {
 	s := drawScript(t)
 	stream := s.stream.String()
@@ -171,7 +171,7 @@ func drawTraffic(t *rapid.T) string {
 // a test must not find more at random; `-seeds` asks for more.
 var differentialSeeds = flag.Int("seeds", 300, "how many streams TestDifferential compares")
 
-// TestDifferential: two other packages make the same of traffic, valid and broken, but for what is listed.
+// TestDifferential: two other packages read valid and broken traffic as this one does, except for the listed differences.
 func TestDifferential(t *testing.T) {
 	traffic := rapid.Custom(drawTraffic)
 	for name, read := range map[string]reader{"gorilla": readGorilla, "coder": readCoder} {
@@ -189,7 +189,8 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
-// excused reports whether a difference is known. What another package adds at the end of a stream that is cut off it takes away from got.
+// excused reports whether a difference is known. It removes from got the messages that another package adds at the end of a stream that is cut
+// off.
 func excused(name string, got *reading, want reading, rule string) bool {
 	for known := range lenient[name] {
 		if strings.Contains(rule, known) {

@@ -6,14 +6,14 @@ import (
 	"math"
 )
 
-// AppendEncode appends msg as one frame of the kind that Options.Opcode says, as AppendMessage does.
+// AppendEncode appends msg as one frame of the kind in Options.Opcode, or in Response.Opcode if that was changed, as AppendMessage does.
 func (c *Codec) AppendEncode(dst, msg []byte) ([]byte, error) {
 	return c.AppendMessage(dst, c.opcode, msg)
 }
 
-// AppendMessage appends msg as one frame of the given kind, OpText or OpBinary, compressed if that was agreed on and is worth
-// it (see [Compression]), and masked on the client's side. It copies msg. With text the caller vouches for UTF-8. The error is [ErrNotOpen]
-// or [ErrCloseSent], with dst returned as it was.
+// AppendMessage appends msg as one frame of the given kind, OpText or OpBinary. The frame is compressed if the handshake agreed on that and the
+// message is large enough (see [Compression]), and masked on the client's side. AppendMessage copies msg. The caller guarantees that text is
+// UTF-8. The error is [ErrNotOpen] or [ErrCloseSent]; then dst is returned unchanged.
 func (c *Codec) AppendMessage(dst []byte, op Opcode, msg []byte) ([]byte, error) {
 	if err := c.Sendable(); err != nil {
 		return dst, err
@@ -24,9 +24,9 @@ func (c *Codec) AppendMessage(dst []byte, op Opcode, msg []byte) ([]byte, error)
 	return c.appendFrame(dst, finBit|byte(op), msg), nil
 }
 
-// AppendMessageHeader appends what AppendMessage would append before msg, for who sends a message from where it lies. It may be asked
-// for only where the frame is that header and msg as it is: on the server's side, and not where [Codec.Compresses] reports true. It has
-// the same errors.
+// AppendMessageHeader appends the bytes that AppendMessage would append before msg, for a caller that sends a message from its own memory. The
+// frame must be the header followed by the unchanged message, so call it only on the server's side, and only if [Codec.Compresses] reports
+// false. The errors are those of AppendMessage.
 func (c *Codec) AppendMessageHeader(dst []byte, op Opcode, n int) ([]byte, error) {
 	if err := c.Sendable(); err != nil {
 		return dst, err
@@ -34,18 +34,18 @@ func (c *Codec) AppendMessageHeader(dst []byte, op Opcode, n int) ([]byte, error
 	return AppendHeader(dst, op, n), nil
 }
 
-// AppendControl appends a ping or a pong with a payload of at most 125 bytes; more panics. It has the errors of AppendMessage.
+// AppendControl appends a ping or a pong with a payload of at most 125 bytes. A larger payload panics. The errors are those of AppendMessage.
 func (c *Codec) AppendControl(dst []byte, op Opcode, payload []byte) ([]byte, error) {
 	if err := c.Sendable(); err != nil {
 		return dst, err
 	}
-	AppendHeader(nil, op, len(payload)) // panics
+	AppendHeader(nil, op, len(payload)) // panics if the payload is too large
 	return c.appendFrame(dst, finBit|byte(op), payload), nil
 }
 
-// AppendClose appends a close frame, as the function [AppendClose] does, if none was made on this connection yet; otherwise, and
-// before the handshake is complete, it returns dst as it is. Afterwards AppendEncode refuses, and the peer's answer, which Decode
-// returns as a *[CloseError], is not answered again.
+// AppendClose appends a close frame, as the function [AppendClose] does, if this connection has made none yet. Otherwise, and before the
+// handshake is complete, it returns dst unchanged. After the close frame AppendEncode refuses. Decode returns the peer's answer as a
+// *[CloseError], which is not answered again.
 func (c *Codec) AppendClose(dst []byte, code uint16, reason string) []byte {
 	if !c.state.CompareAndSwap(stateOpen, stateClosed) {
 		return dst
@@ -53,7 +53,7 @@ func (c *Codec) AppendClose(dst []byte, code uint16, reason string) []byte {
 	return c.appendClose(dst, code, reason)
 }
 
-// appendClose is AppendClose, masked if need be.
+// appendClose is the function AppendClose, with masking on the client's side.
 func (c *Codec) appendClose(dst []byte, code uint16, reason string) []byte {
 	if !c.client {
 		return AppendClose(dst, code, reason)
@@ -62,7 +62,7 @@ func (c *Codec) appendClose(dst []byte, code uint16, reason string) []byte {
 	return c.appendFrame(dst, finBit|byte(OpClose), AppendClose(frame[:0], code, reason)[2:])
 }
 
-// Sendable says why nothing may be sent, as AppendMessage would: [ErrNotOpen], [ErrCloseSent], or nil.
+// Sendable returns the error that AppendMessage would return now: [ErrNotOpen], [ErrCloseSent], or nil.
 func (c *Codec) Sendable() error {
 	switch c.state.Load() {
 	case stateOpen:
@@ -84,7 +84,8 @@ func (c *Codec) appendFrame(dst []byte, first byte, payload []byte) []byte {
 	return dst
 }
 
-// appendHeader appends the header of a frame whose n bytes of payload come next. On the client's side maskFrom completes it.
+// appendHeader appends the header of a frame; the caller appends its n bytes of payload next. On the client's side maskFrom completes the
+// header.
 func (c *Codec) appendHeader(dst []byte, first byte, n int) []byte {
 	var mask byte
 	if c.client {
@@ -104,8 +105,7 @@ func (c *Codec) appendHeader(dst []byte, first byte, n int) []byte {
 	return dst
 }
 
-// maskFrom masks the payload at the end of a client's frame with a key that nobody can guess (RFC 6455 §5.3, §10.3), and puts the
-// key before it.
+// maskFrom masks the payload at the end of a client's frame with an unpredictable key (RFC 6455 §5.3, §10.3), and writes the key before it.
 func maskFrom(frame []byte, start int) {
 	key := frame[start-maskLen : start]
 	_, _ = rand.Read(key) // never fails, see crypto/rand

@@ -8,23 +8,23 @@ import (
 	"github.com/sluice-push/sluice/internal/deflate"
 )
 
-// Endpoint is what all connections of one server or client have in common: the options, resolved once, and what is needed now and then
-// and lent out. It makes codecs ready. All methods may be called concurrently.
+// Endpoint holds the state that all connections of one server or client share: the resolved options, compressors, and the results of handshakes.
+// It prepares the codecs of its connections. All methods may be called concurrently.
 type Endpoint struct {
 	o        Options                // with defaults
-	whole    int                    // the largest payload that decodeWhole takes
-	encoders [maxBits + 1]sync.Pool // of Deflater, by window, for messages without context
+	whole    int                    // the size of the largest payload that decodeWhole handles
+	encoders [maxBits + 1]sync.Pool // of Deflater, by window bits, for messages without context
 
 	mu         sync.Mutex
-	agreements map[agreementKey]*agreement // those that connections can share
+	agreements map[agreementKey]*agreement // the results of handshakes that connections share
 }
 
-// agreement is what a handshake agreed on. It is shared unless it holds a context.
+// agreement is the result of a handshake. Connections share it unless it holds a context.
 type agreement struct {
 	subprotocol string
 	deflate     *deflateParams  // nil: no compression
-	out         Deflater        // what this side sends keeps its context; guarded by who orders the frames
-	in          *deflate.Window // what the peer sends keeps its context; the reader's
+	out         Deflater        // the compressor with this side's context, or nil; guarded by the order of the frames
+	in          *deflate.Window // the context of the peer's messages, or nil; owned by the reader
 }
 
 type agreementKey struct {
@@ -32,10 +32,10 @@ type agreementKey struct {
 	deflate     deflateParams
 }
 
-// agreementsMax is how many different agreements are shared: clients choose among subprotocols, and windows.
+// agreementsMax bounds the number of shared agreements, because clients choose subprotocols and windows.
 const agreementsMax = 64
 
-// NewEndpoint resolves the options, which are copied; nil means the defaults.
+// NewEndpoint returns an endpoint with a copy of the options; nil means the defaults.
 func NewEndpoint(o *Options) *Endpoint {
 	e := &Endpoint{o: o.withDefaults()}
 	if e.whole = min(e.o.MaxMessage, math.MaxUint16); e.o.Pieces {
@@ -44,22 +44,22 @@ func NewEndpoint(o *Options) *Endpoint {
 	return e
 }
 
-// Handshake makes c the codec of a server's connection on which nothing was read yet: see [NewHandshake].
+// Handshake makes c the codec of a server's connection from which no byte has been read: see [NewHandshake].
 func (e *Endpoint) Handshake(c *Codec) {
 	e.reset(c)
-	w := c.under()
+	w := c.ensureWork()
 	w.first.head = head{maxBytes: e.o.MaxHeaderBytes, maxLines: e.o.MaxHeaderLines, checkFirst: checkRequestLine}
 	w.hs = &w.first
 }
 
-// Open makes c the codec of a server's connection on which the handshake is done: see [New].
+// Open makes c the codec of a server's connection whose handshake is done: see [New].
 func (e *Endpoint) Open(c *Codec) {
 	e.reset(c)
 	c.state.Store(stateOpen)
 }
 
-// Client makes c the codec of a client's connection on which the handshake is done, in which the client offered [Endpoint.Offer] and the
-// server answered r. The error says what is wrong with its answer to the offer; then the connection is to be given up (RFC 6455 §4.1).
+// Client makes c the codec of a client's connection whose handshake is done. In that handshake the client offered [Endpoint.Offer] and the
+// server answered r. If r does not match the offer, Client returns an error, and the connection must be closed (RFC 6455 §4.1).
 func (e *Endpoint) Client(c *Codec, r *ClientResponse) error {
 	d, err := e.accepted(r.Extensions)
 	if err != nil {
@@ -71,7 +71,7 @@ func (e *Endpoint) Client(c *Codec, r *ClientResponse) error {
 	return nil
 }
 
-// reset makes c as good as new.
+// reset returns c to its initial state.
 func (e *Endpoint) reset(c *Codec) {
 	c.e, c.agreed, c.client, c.opcode = e, nil, false, e.o.Opcode
 	c.last, c.work = 0, nil
@@ -80,7 +80,7 @@ func (e *Endpoint) reset(c *Codec) {
 	c.pongs.Store(0)
 }
 
-// agree returns what connections with these results of their handshake have.
+// agree returns the agreement for a subprotocol and compression parameters: a shared one, or a new one if it holds a context.
 func (e *Endpoint) agree(subprotocol string, d *deflateParams) *agreement {
 	if subprotocol == "" && d == nil {
 		return nil
@@ -116,7 +116,7 @@ func (e *Endpoint) agree(subprotocol string, d *deflateParams) *agreement {
 	return a
 }
 
-// newAgreement copies the subprotocol, which may be a part of the whole request.
+// newAgreement returns a new agreement. It copies the subprotocol, which may be a part of the whole request.
 func newAgreement(subprotocol string, d *deflateParams) *agreement {
 	return &agreement{subprotocol: strings.Clone(subprotocol), deflate: d}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// A codec is fed with the bytes of a connection, here a ping and a message in two fragments followed by a close frame.
+// A codec gets the bytes of a connection: here a ping and a message in two fragments, followed by a close frame.
 func Example() {
 	in := []byte("\x89\x82\x00\x00\x00\x00hi" + "\x01\x84\x00\x00\x00\x00Good" + "\x80\x85\x00\x00\x00\x00 news" +
 		"\x88\x82\x00\x00\x00\x00\x03\xe8")
@@ -63,7 +63,7 @@ func ExampleNewHandshake() {
 	// HTTP/1.1 101 Switching Protocols
 }
 
-// A server of sessions on bare connections. The codec is the state of its session, because it has to be known for the goodbye.
+// A session server on bare connections. The codec is the value of its session, because Drain needs it for the close frame.
 func Example_session() {
 	handler := session.Typed[*wire.Codec]{
 		Open: func(s *session.Session) (*wire.Codec, error) {
@@ -149,7 +149,7 @@ func ExampleUpgrade() {
 	// Output: 101 Switching Protocols, "\x81\x02hi"
 }
 
-// A payload is encoded right behind the room for its header.
+// A payload is encoded behind free space for its header.
 func ExampleFrameInPlace() {
 	buf := make([]byte, wire.HeaderSpace, 64)
 	buf = fmt.Appendf(buf, "{%q:%d}", "price", 42)

@@ -2,7 +2,7 @@ package wire
 
 import "strings"
 
-// Doors for the tests of this package.
+// Access to unexported state for the tests of this package.
 var (
 	Unmask      = unmask
 	UnmaskWords = unmaskWords
@@ -25,11 +25,11 @@ func (h *ClientHandshake) SetKey(key string) {
 	h.key = key
 }
 
-// Step has the codec decode all frames step by step, also those that it takes by rote.
+// Step makes the codec decode all frames on the general path, without decodeWhole.
 func (c *Codec) Step() *Codec {
 	c.e.whole = -1
 	return c
 }
 
-// Held is how much memory the codec has for the message under way.
-func (c *Codec) Held() int { return cap(c.inHand().message) }
+// Held returns the size of the memory that the codec holds for the current message.
+func (c *Codec) Held() int { return cap(c.currentWork().message) }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The header in which extensions are offered and accepted (RFC 6455 §9.1), and what of it is about permessage-deflate (RFC 7692 §7.1).
+// This file parses and writes the field Sec-WebSocket-Extensions (RFC 6455 §9.1) and its parameters for permessage-deflate (RFC 7692 §7.1).
 
 const deflateName = "permessage-deflate"
 
@@ -18,13 +18,13 @@ const (
 	clientMaxBits    = "client_max_window_bits"
 )
 
-// Windows are of 2^8 to 2^15 bytes (RFC 7692 §7.1.2).
+// A window has 2^8 to 2^15 bytes (RFC 7692 §7.1.2).
 const (
 	minBits = 8
 	maxBits = 15
 )
 
-// extension is one member of the header's list.
+// extension is one member of the field's list.
 type extension struct {
 	name   string
 	params []param
@@ -35,7 +35,7 @@ type param struct {
 	valued      bool // there was a value
 }
 
-// parseExtensions reads the list, which may be spread over several fields. It reports whether it is well formed.
+// parseExtensions reads the list, which may be spread over several fields. It reports whether the list is well formed.
 func parseExtensions(fields []string) (list []extension, ok bool) {
 	for _, rest := range fields {
 		for {
@@ -53,7 +53,7 @@ func parseExtensions(fields []string) (list []extension, ok bool) {
 	return list, true
 }
 
-// parseExtension reads one member, up to the comma behind it.
+// parseExtension reads one member, up to the comma after it.
 func parseExtension(s string) (e extension, rest string, ok bool) {
 	if e.name, s = cutToken(s); e.name == "" {
 		return e, s, false
@@ -74,7 +74,7 @@ func parseExtension(s string) (e extension, rest string, ok bool) {
 	}
 }
 
-// parseParam reads a name and perhaps a value, which is a token, plain or in quotes.
+// parseParam reads a name and an optional value. The value is a token, plain or in quotes.
 func parseParam(s string) (p param, rest string, ok bool) {
 	if p.name, s = cutToken(s); p.name == "" {
 		return p, s, false
@@ -90,10 +90,10 @@ func parseParam(s string) (p param, rest string, ok bool) {
 		return p, s, p.value != ""
 	}
 	p.value, s, ok = strings.Cut(s[1:], `"`)
-	return p, s, ok && isToken(p.value) // §9.1: what is quoted has to be a token too, so nothing in it is escaped
+	return p, s, ok && isToken(p.value) // §9.1: a quoted value must be a token too, so it has no escapes
 }
 
-// cutToken cuts the token off the front of s; it is empty when there is none.
+// cutToken cuts the token off the front of s. The token is empty if there is none.
 func cutToken(s string) (token, rest string) {
 	n := 0
 	for n < len(s) && isToken(s[n:n+1]) {
@@ -102,12 +102,12 @@ func cutToken(s string) (token, rest string) {
 	return s[:n], s[n:]
 }
 
-// deflateParams is what was agreed on, as this side sees it.
+// deflateParams are the agreed compression parameters, as seen from this side.
 type deflateParams struct {
-	takeover, peerTakeover bool // who keeps the context from one message to the next
+	takeover, peerTakeover bool // whether this side and the peer keep their contexts between messages
 	bits, peerBits         uint8
 	server                 bool  // this side is the server
-	told                   uint8 // of the answer: which windows are in it
+	told                   uint8 // the windows that the answer states: toldServerBits, toldClientBits
 }
 
 const (
@@ -115,15 +115,15 @@ const (
 	toldClientBits
 )
 
-// offer is what one offer, or the answer to one, says.
+// offer holds the parameters of one offer, or of the answer to one.
 type offer struct {
 	serverNoTakeover, clientNoTakeover bool
-	serverBits, clientBits             uint8 // 0: not there
+	serverBits, clientBits             uint8 // 0: not stated
 	clientAny                          bool  // client_max_window_bits without a value
 }
 
-// parseOffer reads the parameters of permessage-deflate. It reports whether there is nothing unknown, doubled or malformed among them
-// (RFC 7692 §7.1: such an offer is declined, and such an answer fails the connection).
+// parseOffer reads the parameters of permessage-deflate. If one of them is unknown, repeated or malformed, ok is false (RFC 7692 §7.1: such an
+// offer is declined, and such an answer fails the connection).
 func parseOffer(e extension, answer bool) (o offer, ok bool) {
 	seen := 0
 	for _, p := range e.params {
@@ -153,7 +153,7 @@ func parseOffer(e extension, answer bool) (o offer, ok bool) {
 	return o, true
 }
 
-// parseBits reads 8 to 15 without leading zeros; anything else is 0.
+// parseBits reads a number from 8 to 15 without leading zeros. It returns 0 for anything else.
 func parseBits(s string) uint8 {
 	n, err := strconv.ParseUint(s, 10, 8)
 	if err != nil || s[0] == '0' || n < minBits || n > maxBits {
@@ -162,7 +162,7 @@ func parseBits(s string) uint8 {
 	return uint8(n)
 }
 
-// answer chooses among a client's offers, the first that can be kept. Nil declines all.
+// answer returns the parameters of the first of a client's offers that this side supports. Nil declines all of them.
 func (e *Endpoint) answer(offers []extension) *deflateParams {
 	if e.o.Compression == nil {
 		return nil
@@ -180,7 +180,7 @@ func (e *Endpoint) answer(offers []extension) *deflateParams {
 	return nil
 }
 
-// answer is what the server agrees to, nil if it cannot keep its part.
+// answer returns the parameters that the server agrees to, or nil if it does not support the window.
 func (c *Compression) answer(o offer) *deflateParams {
 	d := &deflateParams{
 		takeover: c.Takeover && !o.serverNoTakeover, peerTakeover: c.PeerTakeover && !o.clientNoTakeover,
@@ -195,7 +195,7 @@ func (c *Compression) answer(o offer) *deflateParams {
 	if !c.keeps(d.bits) {
 		return nil
 	}
-	if o.clientAny || o.clientBits > 0 { // only then may it be limited (§7.1.2.2)
+	if o.clientAny || o.clientBits > 0 { // only then may the server limit the client's window (§7.1.2.2)
 		d.peerBits = uint8(c.PeerWindowBits)
 		if o.clientBits > 0 {
 			d.peerBits = min(d.peerBits, o.clientBits)
@@ -207,7 +207,7 @@ func (c *Compression) answer(o offer) *deflateParams {
 	return d
 }
 
-// response is the server's answer as it goes into the header.
+// response returns the server's answer as a value of the field.
 func (d *deflateParams) response() string {
 	var b strings.Builder
 	b.WriteString(deflateName)
@@ -226,7 +226,7 @@ func (d *deflateParams) response() string {
 	return b.String()
 }
 
-// Offer is what a client of this endpoint puts into Sec-WebSocket-Extensions; empty without compression.
+// Offer returns the value of Sec-WebSocket-Extensions for a client of this endpoint, empty without compression.
 func (e *Endpoint) Offer() string {
 	c := e.o.Compression
 	if c == nil {
@@ -249,7 +249,7 @@ func (e *Endpoint) Offer() string {
 	return b.String()
 }
 
-// accepted checks a server's answer to Offer, and says what it means (RFC 7692 §7.1.2). Nil is no compression.
+// accepted checks a server's answer to Offer and returns its parameters (RFC 7692 §7.1.2). Nil parameters mean no compression.
 func (e *Endpoint) accepted(header string) (*deflateParams, error) {
 	list, ok := parseExtensions([]string{header})
 	switch {
@@ -274,11 +274,11 @@ func (e *Endpoint) accepted(header string) (*deflateParams, error) {
 	}
 	switch {
 	case d.peerTakeover && !c.PeerTakeover:
-		return nil, badAnswer("it leaves out " + serverNoTakeover + ", which was asked for")
+		return nil, badAnswer("it lacks " + serverNoTakeover + ", which was requested")
 	case int(d.peerBits) > c.PeerWindowBits:
-		return nil, badAnswer("its window is larger than was asked for")
+		return nil, badAnswer("its window is larger than requested")
 	case !c.keeps(d.bits):
-		return nil, badAnswer("it asks for a window that the deflater cannot keep")
+		return nil, badAnswer("it requests a window that the deflater does not support")
 	}
 	return d, nil
 }

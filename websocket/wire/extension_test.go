@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// negotiate has a server answer an offer, and returns the answer, empty for none, and the status.
+// negotiate makes a server answer an offer. It returns the answer, empty for none, and the status.
 func negotiate(tb testing.TB, c *wire.Compression, offer ...string) (answer, status string) {
 	tb.Helper()
 	var fields []string
@@ -89,7 +89,7 @@ func TestNegotiation(t *testing.T) {
 	}
 }
 
-// TestClientNegotiation: a client's offer says what it can do, and answers that cannot be kept fail the connection (§7.1).
+// TestClientNegotiation: a client's offer states its abilities, and an answer that it cannot keep fails the connection (§7.1).
 func TestClientNegotiation(t *testing.T) {
 	const none = "; server_no_context_takeover; client_no_context_takeover"
 	for _, tt := range []struct {
@@ -159,7 +159,7 @@ func largest(_, bits int) wire.Deflater {
 	return stored{}
 }
 
-// TestPluggedDeflater: what compresses may be somebody else's.
+// TestPluggedDeflater: the application can replace the compressor.
 func TestPluggedDeflater(t *testing.T) {
 	p := connect(t, &wire.Options{Compression: &wire.Compression{Takeover: true, PeerTakeover: true, WindowBits: 15, Threshold: -1, NewDeflater: largest}},
 		&wire.Options{Compression: &wire.Compression{Takeover: true, PeerTakeover: true}})
@@ -175,7 +175,7 @@ func TestPluggedDeflater(t *testing.T) {
 	}
 }
 
-// FuzzExtensions: a header is read without trouble, and what is answered is nothing that was not offered (RFC 7692 §5.1).
+// FuzzExtensions: no header causes a failure, and an answer accepts only offered parameters (RFC 7692 §5.1).
 func FuzzExtensions(f *testing.F) {
 	for _, seed := range []string{
 		"permessage-deflate", "permessage-deflate; client_max_window_bits", `a; b="c", permessage-deflate; server_max_window_bits=9`, ",,", ";", "a;b=;", "a=\"\\",

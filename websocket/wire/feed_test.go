@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// message is what Decode returned.
+// message is a result of Decode.
 type message struct {
 	text bool
 	data string
 }
 
-// outcome is all that a peer and an application can see of a codec that was fed a stream.
+// outcome is the visible result of a codec that was fed a stream, for the peer and the application.
 type outcome struct {
 	messages []message
 	replies  string
@@ -34,8 +34,8 @@ func (o outcome) String() string {
 	return b.String()
 }
 
-// feed gives the stream to a new codec in pieces whose sizes next chooses. It also checks what Decode promises about bytes: unread
-// ones are not changed, may move, and are not needed before as many arrived as a patient reader was told to wait for.
+// feed feeds the stream to a new codec in pieces; next chooses their sizes. It also checks the promises of Decode about unread bytes: they do
+// not change, may move, and are not needed before the stated number has arrived.
 func feed(tb testing.TB, c *wire.Codec, stream []byte, patient bool, next func() int) outcome {
 	tb.Helper()
 	var out outcome
@@ -75,7 +75,7 @@ func feed(tb testing.TB, c *wire.Codec, stream []byte, patient bool, next func()
 	return out
 }
 
-// agree feeds the stream whole, byte by byte and at random places, requires that nothing differs, and returns what happened.
+// agree feeds the stream whole, byte by byte and in random pieces. It requires the same outcome each time and returns it.
 func agree(tb testing.TB, open func() *wire.Codec, stream []byte) outcome {
 	tb.Helper()
 	whole := feed(tb, open(), stream, false, func() int { return len(stream) })
@@ -104,7 +104,7 @@ func agree(tb testing.TB, open func() *wire.Codec, stream []byte) outcome {
 	return whole
 }
 
-// The pieces of client frames. They are built here by hand rather than with the package, so that the two check each other.
+// The frames of clients and servers are built here by hand, without the package, so that the two check each other.
 const (
 	fin     = 0x80
 	cont    = 0x0

@@ -1,18 +1,18 @@
 package wire
 
-// Fragments writes one message in several frames (RFC 6455 §5.4), so that it may be larger than memory and begin before its end is
-// known. Between its first frame and its last no other message may be sent over the connection; pings, pongs and a close frame may. It is
-// used by one goroutine at a time.
+// Fragments writes one message in several frames (RFC 6455 §5.4). The message may be larger than memory, and its beginning can be sent before
+// its end is known. Between its first frame and its last, no other message may be sent over the connection, but pings, pongs and a close frame
+// may. One goroutine uses it at a time.
 type Fragments struct {
 	c     *Codec
-	op    Opcode // of the next frame: OpContinuation from the second on
-	first byte   // the bit of compression for the first frame
+	op    Opcode // of the next frame: OpContinuation after the first one
+	first byte   // the compression bit of the first frame, or 0
 	out   Deflater
-	lent  bool // out is the endpoint's
+	lent  bool // out belongs to the endpoint's pool
 }
 
-// Fragments begins a message of the given kind, OpText or OpBinary. It is compressed if that was agreed on, whatever its size, unless
-// the endpoint only receives.
+// Fragments begins a message of the given kind, OpText or OpBinary. If the handshake agreed on compression, the message is compressed, whatever
+// its size, except with ReceiveOnly.
 func (c *Codec) Fragments(op Opcode) *Fragments {
 	f := &Fragments{c: c, op: op}
 	if !c.deflates() || c.e.o.Compression.ReceiveOnly {
@@ -26,7 +26,7 @@ func (c *Codec) Fragments(op Opcode) *Fragments {
 	return f
 }
 
-// Append appends the next frame, with p in it; last says that it is the message's last one. It copies p. The errors are those of
+// Append appends the next frame, with the payload p; last says that it is the message's last one. Append copies p. The errors are those of
 // [Codec.AppendMessage]. After the last frame, and after an error, the message is over.
 func (f *Fragments) Append(dst, p []byte, last bool) ([]byte, error) {
 	c := f.c
@@ -54,7 +54,7 @@ func (f *Fragments) Append(dst, p []byte, last bool) ([]byte, error) {
 	return c.fitHeader(dst, start, body, first), nil
 }
 
-// Release gives up a message that will not be finished. Its connection cannot be used for other messages then.
+// Release abandons an unfinished message. Its connection cannot send other messages afterwards.
 func (f *Fragments) Release() {
 	if f.lent {
 		f.c.e.encoders[f.c.agreed.deflate.bits].Put(f.out)

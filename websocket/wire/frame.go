@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Opcode says what a frame is (RFC 6455 §5.2).
+// Opcode is the kind of a frame (RFC 6455 §5.2).
 type Opcode byte
 
 // The opcodes. All others are reserved.
@@ -61,11 +61,11 @@ const (
 	maxHeader  = 2 + 8 + maskLen
 )
 
-// HeaderSpace is the longest header of an unmasked frame, in bytes: what to leave free for [FrameInPlace].
+// HeaderSpace is the size in bytes of the longest header of an unmasked frame. [FrameInPlace] needs that many free bytes before the payload.
 const HeaderSpace = 10
 
-// AppendHeader appends the header of an unfragmented, unmasked frame whose payload of n bytes the caller appends next. It panics
-// when n is negative, or when it is above 125 for a control frame.
+// AppendHeader appends the header of an unfragmented, unmasked frame. The caller appends the n bytes of payload next. It panics if n is
+// negative, or above 125 for a control frame.
 func AppendHeader(dst []byte, op Opcode, n int) []byte {
 	if n < 0 || op.control() && n > maxControl {
 		panic(fmt.Sprintf("websocket: %v frame with a payload of %d bytes", op, n))
@@ -80,19 +80,19 @@ func AppendHeader(dst []byte, op Opcode, n int) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, first, length64), uint64(n))
 }
 
-// AppendFrame appends a whole unfragmented, unmasked frame: what a server sends for one message. The result depends on nothing but
-// the arguments, so that one frame can be written to any number of connections. Whoever sends OpText vouches for UTF-8. It panics
-// when a control frame's payload is above 125 bytes.
+// AppendFrame appends a whole unfragmented, unmasked frame, as a server sends it for one message. The result depends only on the arguments, so
+// one frame can be written to any number of connections. The caller guarantees that the payload of OpText is UTF-8. AppendFrame panics if the
+// payload of a control frame is above 125 bytes.
 func AppendFrame(dst []byte, op Opcode, payload []byte) []byte {
 	return append(AppendHeader(dst, op, len(payload)), payload...)
 }
 
-// AppendPing appends a ping frame; the peer answers with the same payload. It panics when the payload is above 125 bytes.
+// AppendPing appends a ping frame; the peer answers with the same payload. It panics if the payload is above 125 bytes.
 func AppendPing(dst, payload []byte) []byte { return AppendFrame(dst, OpPing, payload) }
 
-// FrameInPlace makes a frame of a payload that was built behind [HeaderSpace] free bytes, without moving it: the header is written
-// right before the payload, and the frame is returned as a part of buf. It panics when buf is shorter than HeaderSpace, or when a
-// control frame's payload is above 125 bytes.
+// FrameInPlace makes a frame of a payload that starts behind [HeaderSpace] free bytes of buf, without moving it. It writes the header right
+// before the payload and returns the frame, which is a part of buf. It panics if buf is shorter than HeaderSpace, or if the payload of a control
+// frame is above 125 bytes.
 func FrameInPlace(buf []byte, op Opcode) []byte {
 	n := len(buf) - HeaderSpace
 	start := HeaderSpace - headerLen(n)
@@ -100,7 +100,7 @@ func FrameInPlace(buf []byte, op Opcode) []byte {
 	return buf[start:]
 }
 
-// headerLen is the length of what AppendHeader appends.
+// headerLen returns the length of the header that AppendHeader appends.
 func headerLen(n int) int {
 	switch {
 	case n < length16:

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// wantHeader is the header of a frame from a server, written down from RFC 6455 §5.2.
+// wantHeader returns the header of a server's frame, written from RFC 6455 §5.2.
 func wantHeader(op byte, n int) []byte {
 	switch {
 	case n <= 125:
@@ -90,7 +90,7 @@ func TestAppendEncode(t *testing.T) {
 	}
 }
 
-// TestUnmask compares with the definition in RFC 6455 §5.3, at all small lengths and alignments. Nothing beside is touched.
+// TestUnmask compares with the definition in RFC 6455 §5.3, at all small lengths and alignments. Bytes outside must not change.
 func TestUnmask(t *testing.T) {
 	key := [4]byte{0x11, 0x22, 0x84, 0xf8}
 	k := binary.LittleEndian.Uint32(key[:])
@@ -121,7 +121,7 @@ func TestUnmask(t *testing.T) {
 	}
 }
 
-// TestTextCheck: in pieces or whole, the verdict is that of package utf8, and it falls at the first byte that decides it.
+// TestTextCheck: in pieces or whole, the result is that of package utf8, and it is known at the first byte that decides it.
 func TestTextCheck(t *testing.T) {
 	pieces := rapid.OneOf(
 		rapid.StringN(0, 8, -1),

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// FuzzDecode: however a stream is cut, the codec makes the same of it; and what it answers is bounded by what it was sent.
+// FuzzDecode: the result does not depend on how a stream is cut, and the size of the replies is bounded by the size of the stream.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		client(fin|text, "Hello") + client(fin|bin, "\xff") + client(fin|text, ""),
@@ -47,8 +47,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzHandshake: however a request is cut, the verdict is the same; and what is accepted net/http reads in the same way, so that no
-// proxy or server between can have understood anything else.
+// FuzzHandshake: the result does not depend on how a request is cut. net/http reads an accepted request in the same way, so a proxy or server in
+// between cannot have understood it differently.
 func FuzzHandshake(f *testing.F) {
 	for _, seed := range []string{
 		request(), request("GET http://other/?a=b HTTP/1.1"), request("Origin: null", "Sec-WebSocket-Protocol: a, b"),

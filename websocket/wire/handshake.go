@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// The handshake's request is read in two passes: head.scan checks the form of the lines as they arrive, and when the empty line is
-// there parseRequest copies the whole head into one string and cuts the fields out of it. What the fields have to say (RFC 6455
-// §4.2.1) is checked in accept.go, for this parser and for net/http alike.
+// The request of a handshake is read in two passes. While its lines arrive, head.scan checks their form. After the empty line, parseRequest
+// copies the head into one string and cuts the fields out of it. The file accept.go checks the values of the fields (RFC 6455 §4.2.1), for this
+// parser and for net/http alike.
 
-// Request is the client's side of the handshake. Its strings may share one copy of the whole request: clone what is kept for long.
+// Request is the client's half of the handshake. Its strings may share one copy of the whole request, so clone a string that is kept for long.
 type Request struct {
-	// Target is the request target as it was sent, Path its decoded path, RawQuery what follows the question mark.
+	// Target is the request target as it was sent, Path its decoded path, and RawQuery the part after the question mark.
 	Target, Path, RawQuery string
-	// Host is the host, with its port if one was given, that the client wants to talk to.
+	// Host is the host that the client wants to reach, with its port if one was given.
 	Host string
-	// Origin is the web page that asks, as "scheme://host[:port]" or "null"; empty when the client is no browser.
+	// Origin is the web page behind the request, as "scheme://host[:port]" or "null". It is empty if the client is not a browser.
 	Origin string
-	// Protocols are the subprotocols offered, in the client's order.
+	// Protocols are the offered subprotocols, in the client's order.
 	Protocols []string
-	// Header holds all fields but Host under their canonical names. It is not to be changed.
+	// Header holds all fields except Host under their canonical names. It must not be changed.
 	Header http.Header
 
-	key string // Sec-WebSocket-Key, checked
+	key string // the value of Sec-WebSocket-Key, which has been checked
 }
 
 // handshake is the state of a codec that waits for its request.
@@ -34,7 +34,7 @@ type handshake struct {
 	head head
 }
 
-// decodeRequest is Decode until the request was answered.
+// decodeRequest is Decode until the request has been answered.
 func (c *Codec) decodeRequest(in []byte) (int, error) {
 	w := c.work
 	end, refusal := w.hs.head.scan(in)
@@ -62,7 +62,7 @@ func (c *Codec) decodeRequest(in []byte) (int, error) {
 	return end, nil
 }
 
-// take makes the codec do what the handshake agreed on.
+// take applies the agreement of the handshake to the codec.
 func (c *Codec) take(r *Response) {
 	if r.Opcode == OpText || r.Opcode == OpBinary {
 		c.opcode = r.Opcode
@@ -70,7 +70,7 @@ func (c *Codec) take(r *Response) {
 	c.agreed = c.e.agree(r.Subprotocol, r.deflate)
 }
 
-// decide is Options.accept with panics of the user's functions turned into a refusal.
+// decide calls accept, and turns a panic of the user's functions into a refusal.
 func (e *Endpoint) decide(r *Request) (res *Response, refusal *Refusal) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -118,8 +118,7 @@ func checkMethod(method, version string) *Refusal {
 	return nil
 }
 
-// parseRequest cuts a head whose lines were checked into a Request, and checks what belongs to the message rather than to
-// WebSocket: the target, Host, and that no body follows.
+// parseRequest cuts a head, whose lines were checked, into a Request. It checks the rules of HTTP: the target, Host, and that no body follows.
 func parseRequest(head string) (*Request, *Refusal) {
 	line, rest, _ := strings.Cut(head, "\r\n")
 	_, line, _ = strings.Cut(line, " ")
@@ -140,7 +139,7 @@ func parseRequest(head string) (*Request, *Refusal) {
 	return r, nil
 }
 
-// isPlainPath reports whether a path, as it is sent, means itself.
+// isPlainPath reports whether a path needs no decoding.
 func isPlainPath(path string) bool {
 	if path == "" || path[0] != '/' {
 		return false
@@ -153,7 +152,7 @@ func isPlainPath(path string) bool {
 	return true
 }
 
-// parseTarget accepts the origin form and the absolute form (RFC 9112 §3.2). The latter brings its own host, which wins.
+// parseTarget accepts the origin form and the absolute form of a target (RFC 9112 §3.2). The host of the absolute form replaces Host.
 func (r *Request) parseTarget() *Refusal {
 	if path, query, _ := strings.Cut(r.Target, "?"); isPlainPath(path) {
 		r.Path, r.RawQuery = path, query
@@ -173,20 +172,20 @@ func (r *Request) parseTarget() *Refusal {
 	return nil
 }
 
-// Refusal is a handshake that did not succeed: what the client is told, and why. It is the error of [Codec.Decode] and [Upgrade],
-// and what Options.Accept returns to choose the answer; AppendResponse writes one without a codec.
+// Refusal is a refused handshake: the response for the client, and the cause. It is the error of [Codec.Decode] and [Upgrade]. Options.Accept
+// returns one to choose the response. AppendResponse writes one without a codec.
 type Refusal struct {
-	// Status is the HTTP status, 400–599. Anything else is sent as 500.
+	// Status is the HTTP status, 400–599. Any other value is sent as 500.
 	Status int
-	// Reason is one line for people, told to the client. Empty: the text of the status.
+	// Reason is one line of text for the client. Empty: the text of the status.
 	Reason string
-	// Header is added to the response. Fields that describe its form are left out.
+	// Header is added to the response. Fields that describe the response's form are left out.
 	Header http.Header
-	// Err is the cause, which the client is not told.
+	// Err is the cause. It is not sent to the client.
 	Err error
 }
 
-// Error names the status, the reason and the cause.
+// Error returns the status, the reason and the cause.
 func (r *Refusal) Error() string {
 	text := fmt.Sprintf("websocket: handshake: refused with status %d: %s", r.status(), r.reason())
 	if r.Err != nil {
@@ -212,7 +211,7 @@ func (r *Refusal) reason() string {
 	return r.Reason
 }
 
-// asRefusal makes a refusal of what Options.Accept returned.
+// asRefusal returns the refusal for an error of Options.Accept.
 func asRefusal(err error) *Refusal {
 	if r, ok := errors.AsType[*Refusal](err); ok {
 		return r

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// handshakeLines is a request as a browser sends it, one line an element, without line ends.
+// handshakeLines is a browser's request, one line in each element, without line ends.
 func handshakeLines() []string {
 	return []string{
 		"GET /chat?room=1 HTTP/1.1",
@@ -47,7 +47,7 @@ func request(edits ...string) string {
 	return strings.Join(lines, "\r\n") + "\r\n\r\n"
 }
 
-// twice is a request in which a line occurs two times.
+// twice returns a request in which a line occurs two times.
 func twice(line string) string {
 	return strings.Replace(request(line), "\r\n", "\r\n"+line+"\r\n", 1)
 }
@@ -60,7 +60,7 @@ func acceptance(fields ...string) string {
 	}, fields...), "\r\n") + "\r\n\r\n"
 }
 
-// TestHandshakeAccepted: requests in all their permitted forms, with frames right behind them.
+// TestHandshakeAccepted: requests in all permitted forms, followed by frames.
 func TestHandshakeAccepted(t *testing.T) {
 	for _, tt := range []struct{ name, request string }{
 		{"§1.3 example", request()},
@@ -93,13 +93,13 @@ func TestHandshakeAccepted(t *testing.T) {
 	}
 }
 
-// refused is a request with the status it earns.
+// refused is a request and the status of its refusal.
 type refused struct {
 	name, request string
 	status        int
 }
 
-// TestHandshakeMalformed: the form of the request, each rule broken once, and nothing behind the line that breaks it.
+// TestHandshakeMalformed: each rule for the form of the request is broken once, with nothing behind the line that breaks it.
 func TestHandshakeMalformed(t *testing.T) {
 	const first = "GET / HTTP/1.1\r\n"
 	testRefused(t, []refused{
@@ -130,7 +130,7 @@ func TestHandshakeMalformed(t *testing.T) {
 	})
 }
 
-// TestHandshakeRefused: what the request says, each rule broken once.
+// TestHandshakeRefused: each rule for the fields of the request is broken once.
 func TestHandshakeRefused(t *testing.T) {
 	testRefused(t, []refused{
 		{"bad escape in the target", request("GET /%zz HTTP/1.1"), 400},
@@ -167,7 +167,7 @@ func TestHandshakeRefused(t *testing.T) {
 	})
 }
 
-// testRefused feeds each request and looks at the refusal from both sides.
+// testRefused feeds each request and checks the refusal on both sides.
 func testRefused(t *testing.T, cases []refused) {
 	for _, tt := range cases {
 		t.Run(tt.name, func(t *testing.T) {
@@ -189,7 +189,7 @@ func testRefused(t *testing.T, cases []refused) {
 	}
 }
 
-// checkRefusal reads a refusal as a client would.
+// checkRefusal reads a refusal as a client does.
 func checkRefusal(t *testing.T, response string, status int) {
 	t.Helper()
 	r := bufio.NewReader(strings.NewReader(response))
@@ -213,7 +213,7 @@ func checkRefusal(t *testing.T, response string, status int) {
 	}
 }
 
-// TestHandshakeLimits: to the byte and to the line, and refused as soon as the limit is reached.
+// TestHandshakeLimits: the limits are exact to the byte and to the line, and a request is refused as soon as it reaches one.
 func TestHandshakeLimits(t *testing.T) {
 	pad := func(n int) string { // a request of n bytes
 		const name = "X-Pad: "
@@ -251,7 +251,7 @@ func TestHandshakeLimits(t *testing.T) {
 	}
 }
 
-// TestRequest: what Options.Accept gets to see.
+// TestRequest checks the Request that Options.Accept gets.
 func TestRequest(t *testing.T) {
 	var got *wire.Request
 	c := wire.NewHandshake(&wire.Options{Accept: func(r *wire.Request, _ *wire.Response) error {

@@ -7,22 +7,21 @@ import (
 	"strings"
 )
 
-// The head of an HTTP/1.1 message, which is all of it that a handshake has: for the server's side, which reads requests, and the
-// client's, which reads responses.
+// This file scans the head of an HTTP/1.1 message. A handshake has no body, so the head is all of it. Servers scan requests, clients responses.
 
-// head goes over the lines of a head as they arrive and checks the form of each (RFC 9112), so that rubbish is refused at its first
-// bad line and no byte is searched twice. It keeps nothing but positions.
+// head is a scanner for the lines of a head. It checks the form of each line (RFC 9112) when the line has arrived, so that malformed input is
+// refused at its first bad line and no byte is searched twice. It keeps positions only.
 type head struct {
 	maxBytes, maxLines int
 	checkFirst         func(line []byte) *Refusal // checks the first line
 
-	line  int // where the first line that was not checked starts
-	seen  int // bytes in which no line end is left to find
-	lines int // lines checked, the first included
+	line  int // the start of the first unchecked line
+	seen  int // the bytes that have been searched for line ends
+	lines int // checked lines, including the first
 }
 
-// scan checks the lines that arrived since the last call and returns where the head ends, behind its empty line, once it is
-// complete. Each line must end in CRLF; a lone CR or LF is refused (RFC 9112 §2.2).
+// scan checks the lines that have arrived since the last call. When the head is complete, end is the position behind its empty line. Each line
+// must end in CRLF; a lone CR or LF is refused (RFC 9112 §2.2).
 func (h *head) scan(in []byte) (end int, refusal *Refusal) {
 	window := in[:min(len(in), h.maxBytes)]
 	for {
@@ -57,7 +56,7 @@ func (h *head) scan(in []byte) (end int, refusal *Refusal) {
 	}
 }
 
-// checkFieldLine checks "name: value" (RFC 9112 §5): no space before the colon, no continuation lines, no control characters.
+// checkFieldLine checks "name: value" (RFC 9112 §5). It allows no space before the colon, no continuation lines and no control characters.
 func checkFieldLine(line []byte) *Refusal {
 	colon := bytes.IndexByte(line, ':')
 	if colon < 0 || !isToken(line[:colon]) {
@@ -69,15 +68,15 @@ func checkFieldLine(line []byte) *Refusal {
 	return nil
 }
 
-// parseFields cuts lines that were checked, up to the empty one, into fields under their canonical names.
+// parseFields cuts checked lines, up to the empty one, into fields under their canonical names.
 func parseFields(lines string) http.Header {
-	n := strings.Count(lines, "\n") - 1 // each behind a CR, and in no other place
+	n := strings.Count(lines, "\n") - 1 // every LF follows a CR, as scan has checked
 	header := make(http.Header, n)
-	values := make([]string, n) // of which most fields get one
+	values := make([]string, n) // one allocation for the values of fields that occur once
 	for i := 0; ; i++ {
 		var line string
 		line, lines, _ = strings.Cut(lines, "\n")
-		if len(line) <= 1 { // the CR
+		if len(line) <= 1 { // only the CR
 			return header
 		}
 		name, value, _ := strings.Cut(line[:len(line)-1], ":")
@@ -91,7 +90,7 @@ func parseFields(lines string) http.Header {
 	}
 }
 
-// canonical is the canonical name of a field. Those that handshakes have, as clients write them, take no memory.
+// canonical returns the canonical name of a field. For the usual spellings of common fields it does not allocate.
 func canonical(name string) string {
 	if known, ok := usual[name]; ok {
 		return known
@@ -109,8 +108,8 @@ var usual = map[string]string{
 	"Origin": "Origin", "origin": "Origin", "User-Agent": "User-Agent", "user-agent": "User-Agent", "Cookie": "Cookie", "cookie": "Cookie",
 }
 
-// announcesBody reports whether something else than frames is said to follow the head. A body is no part of a handshake, and
-// guessing its end is how messages are smuggled.
+// announcesBody reports whether the fields announce a body. A handshake has none, and a parser that guesses the end of a body allows request
+// smuggling.
 func announcesBody(h http.Header) bool {
 	length := h["Content-Length"]
 	return len(h["Transfer-Encoding"]) > 0 || len(length) > 1 || len(length) == 1 && length[0] != "0"
@@ -120,13 +119,13 @@ func malformed(reason string) *Refusal {
 	return &Refusal{Status: http.StatusBadRequest, Reason: reason}
 }
 
-// isToken reports whether s is what HTTP calls a token (RFC 9110 §5.6.2): never empty.
+// isToken reports whether s is a token of HTTP (RFC 9110 §5.6.2), which is never empty.
 func isToken[T string | []byte](s T) bool { return len(s) > 0 && only(&ofTokens, s) }
 
-// isHost reports whether s holds only what a host and port are made of (RFC 3986 §3.2.2); whether it can be reached is not asked.
+// isHost reports whether s consists of characters of a host and port (RFC 3986 §3.2.2). It does not check whether the host exists.
 func isHost(s string) bool { return s != "" && only(&ofHosts, s) }
 
-// set is one of bytes.
+// set is a set of bytes.
 type set [256]bool
 
 var (
@@ -134,7 +133,7 @@ var (
 	ofHosts  = setOf("-._~%!$&'()*+,;=:[]")
 )
 
-// setOf returns letters, digits, and others.
+// setOf returns the set of letters, digits and the bytes of others.
 func setOf(others string) (all set) {
 	for b := range len(all) {
 		all[b] = isLetter(byte(b)) || isDigit(byte(b)) || strings.IndexByte(others, byte(b)) >= 0
@@ -142,7 +141,7 @@ func setOf(others string) (all set) {
 	return all
 }
 
-// only reports whether all of s is in a set.
+// only reports whether all bytes of s are in the set.
 func only[T string | []byte](in *set, s T) bool {
 	for i := range len(s) {
 		if !in[s[i]] {
@@ -152,7 +151,8 @@ func only[T string | []byte](in *set, s T) bool {
 	return true
 }
 
-// isValue reports whether s may be the value of a field (RFC 9110 §5.5): no control characters but tabs, so that it stays on its line.
+// isValue reports whether s may be the value of a field (RFC 9110 §5.5). It allows no control characters but tabs, so that the value stays on
+// its line.
 func isValue[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if b := s[i]; b < ' ' && b != '\t' || b == 0x7f {
@@ -162,7 +162,7 @@ func isValue[T string | []byte](s T) bool {
 	return true
 }
 
-// isTarget reports whether s holds only what a request target may be made of (RFC 9112 §3.2): visible ASCII, and no fragment.
+// isTarget reports whether s consists of characters of a request target (RFC 9112 §3.2): visible ASCII without a fragment.
 func isTarget(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f || s[i] == '#' {

@@ -5,24 +5,24 @@ import (
 	"math"
 )
 
-// header is a frame header that was checked.
+// header is a frame header that passed the checks.
 type header struct {
 	op       Opcode
 	fin      bool
 	deflated bool   // the message is compressed (RFC 7692 §6)
 	length   int    // of the payload
 	size     int    // of the header itself
-	key      uint32 // for unmask; 0 where frames are not masked
+	key      uint32 // for unmask; 0 in frames without a mask
 }
 
-// parseHeader reads the header at the front of in into h, which is empty, and checks everything that can be known from it, each rule as
-// soon as the bytes for it are there: the verdict is the same however the bytes arrive. It changes nothing else, since it is repeated until
-// the frame is complete. To return h as a whole, whose fields were written one by one, took a third of Decode's time.
+// parseHeader reads the header at the start of in into h, whose fields must be zero. It checks each rule as soon as the bytes for it have
+// arrived, so that the result is the same however the bytes were split. It changes nothing but h, because it runs again until the frame is
+// complete. The header is a parameter, not a result, because returning the struct costs a large part of Decode's time.
 func (c *Codec) parseHeader(in []byte, h *header) (complete bool, bad *CloseError) {
 	if len(in) == 0 {
 		return false, nil
 	}
-	w := c.inHand()
+	w := c.currentWork()
 	h.op, h.fin = Opcode(in[0]&opcodeBits), in[0]&finBit != 0
 	h.deflated = in[0]&rsv1Bit != 0
 	if bad = c.checkFirst(w, in[0]&rsvBits, h.op, h.fin); bad != nil || len(in) < 2 {
@@ -64,7 +64,7 @@ func (c *Codec) parseHeader(in []byte, h *header) (complete bool, bad *CloseErro
 			return false, violation("length is not in its shortest form") // §5.2
 		}
 	}
-	// A control frame's 125 bytes need no limit. The difference is not negative: the message got this far within the limit.
+	// A control frame's 125 bytes need no limit. The difference is not negative, because the earlier fragments are within the limit.
 	if !h.op.control() && length > uint64(c.e.wireLimit(h.deflated)-w.total) {
 		return false, errTooBig()
 	}
@@ -80,13 +80,13 @@ func (c *Codec) parseHeader(in []byte, h *header) (complete bool, bad *CloseErro
 	return true, nil
 }
 
-// decodeWhole is Decode between two messages, as far as it goes by rote: in begins with what most messages are, all of one frame of a client,
-// which is neither compressed nor larger than 64 KiB. Of anything else, right or wrong, n is 0. It takes half the time.
+// decodeWhole is a fast path of Decode between two messages. It handles the most common frame: a whole message of a client, masked, not
+// compressed, and not larger than 64 KiB. For any other input, valid or not, n is 0 and Decode's general path decides.
 func (c *Codec) decodeWhole(in []byte) (msg []byte, n int, err error) {
 	if len(in) < 2+2+maskLen || c.client {
 		return nil, 0, nil
 	}
-	op, size, length := Opcode(in[0]&^finBit), 2, int(in[1])-maskBit // less than 0 if it is not masked
+	op, size, length := Opcode(in[0]&^finBit), 2, int(in[1])-maskBit // negative if the frame is not masked
 	switch {
 	case in[0]&finBit == 0 || op != OpText && op != OpBinary || length == length64:
 		return nil, 0, nil
@@ -109,10 +109,10 @@ func (c *Codec) decodeWhole(in []byte) (msg []byte, n int, err error) {
 	return msg, end, nil
 }
 
-// checkFirst checks what the first byte of a frame says.
+// checkFirst checks the first byte of a frame.
 func (c *Codec) checkFirst(w *work, rsv byte, op Opcode, fin bool) *CloseError {
 	if rsv == rsv1Bit && c.deflates() && (op == OpText || op == OpBinary) {
-		rsv = 0 // RFC 7692 §6: only the first frame of a message says so
+		rsv = 0 // RFC 7692 §6: only the first frame of a message has the bit
 	}
 	switch {
 	case rsv != 0:
@@ -134,19 +134,19 @@ func (c *Codec) checkFirst(w *work, rsv byte, op Opcode, fin bool) *CloseError {
 	return nil
 }
 
-// checksText reports whether the payload of the frame is looked at before its message is complete.
+// checksText reports whether the payload of the frame is checked as UTF-8 before its message is complete.
 func (c *Codec) checksText(h *header) bool {
 	kind := h.op
 	if kind == OpContinuation {
-		kind = c.inHand().kind
+		kind = c.currentWork().kind
 	}
 	return kind == OpText && !h.deflated && !c.e.o.SkipUTF8
 }
 
-// checkPartial looks at what has arrived of a text frame's payload, each byte once, and leaves it masked: the bytes are not used
-// yet.
+// checkPartial checks the part of a text frame's payload that has arrived, each byte once. It leaves the payload masked, because Decode does not
+// report the bytes as used yet.
 func (c *Codec) checkPartial(payload []byte, key uint32) bool {
-	w := c.under()
+	w := c.ensureWork()
 	var piece [512]byte
 	for w.checked < len(payload) {
 		n := copy(piece[:], payload[w.checked:])

@@ -10,48 +10,49 @@ import (
 	"github.com/sluice-push/sluice/internal/deflate"
 )
 
-// Inflater reads one compressed message as it arrives, of any size up to Options.MaxMessage, holding no more of it than the window that
-// DEFLATE needs. It belongs to who reads the messages, in their order.
+// Inflater reads one compressed message as it arrives, up to Options.MaxMessage. It holds only the window of the message that DEFLATE needs. It
+// belongs to the goroutine that reads the messages, in their order.
 type Inflater struct {
 	c      *Codec
 	kind   Opcode
 	text   textCheck
-	n      int             // bytes read
-	src    *inflates       // nil when the message is over
-	within bool            // a block was begun, and no final one has ended
-	window *deflate.Window // what blocks behind a final one may refer to: the context of the connection, if there is one
+	n      int             // bytes returned by Read
+	src    *inflateState   // nil when the message is over
+	within bool            // a block was begun, and no final one has ended since
+	window *deflate.Window // data that blocks after a final one may refer to: the connection's context if there is one
 	err    error
 }
 
-// inflates is what an Inflater borrows.
-type inflates struct {
+// inflateState is the pooled memory of an Inflater.
+type inflateState struct {
 	in   bufio.Reader
-	tail tailed
+	tail tailReader
 	z    io.ReadCloser // a flate.Resetter
 }
 
 var inflaters = sync.Pool{New: func() any {
-	s := new(inflates)
+	s := new(inflateState)
 	s.z = flate.NewReader(&s.in)
 	return s
 }}
 
-// tailed reads what was left out at the end of a message (RFC 7692 §7.2.2), and then an empty last block, with which DEFLATE ends.
-type tailed struct {
-	r    io.Reader // nil at its end
+// tailReader reads the payload, then the four bytes that the sender leaves out (RFC 7692 §7.2.2), and then an empty final block, which ends DEFLATE
+// data.
+type tailReader struct {
+	r    io.Reader // nil after its end
 	tail string
-	err  error // of r, if it does not end as it should
+	err  error // the error of r, unless it is a plain io.EOF
 }
 
 const deflateTail = "\x00\x00\xff\xff\x01\x00\x00\xff\xff"
 
-func (t *tailed) Read(p []byte) (int, error) {
+func (t *tailReader) Read(p []byte) (int, error) {
 	if t.r != nil {
 		n, err := t.r.Read(p)
 		if err == nil {
 			return n, nil
 		}
-		if err != io.EOF { //nolint:errorlint // around an io.EOF there may be an end of the connection, within the message
+		if err != io.EOF { //nolint:errorlint // an error that wraps io.EOF can mean that the connection ended within the message
 			t.err = err
 			return n, err
 		}
@@ -68,20 +69,20 @@ func (t *tailed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// over reports, before the first block and behind a final one, whether the message is over: some peers send empty ones without a byte, and
-// some end all their blocks so (§7.2.3.4).
-func (s *inflates) over() (bool, error) {
+// over reports whether the message is over. It is called before the first block and after each final block: some peers send empty messages
+// without a byte, and some end all their blocks as final ones (§7.2.3.4).
+func (s *inflateState) over() (bool, error) {
 	if _, err := s.in.Peek(1); err != nil && s.tail.err != nil {
 		return false, err
 	}
 	return s.tail.r == nil && s.in.Buffered()+len(s.tail.tail) <= len(deflateTail), nil
 }
 
-// Inflate reads a compressed message of the given kind, of which r gives the payload, the pieces of [Options.Pieces] without their
-// tags, and then io.EOF. It has to be read to its end before the next message.
+// Inflate returns a reader of a compressed message of the given kind. It reads the payload from r: the pieces of [Options.Pieces] without their
+// tags, and then io.EOF. Read the message to its end before the next one.
 func (c *Codec) Inflate(r io.Reader, kind Opcode) *Inflater {
-	s := inflaters.Get().(*inflates)
-	s.tail = tailed{r: r, tail: deflateTail}
+	s := inflaters.Get().(*inflateState)
+	s.tail = tailReader{r: r, tail: deflateTail}
 	s.in.Reset(&s.tail)
 	f := &Inflater{c: c, kind: kind, src: s, window: c.agreed.in}
 	if f.window == nil {
@@ -91,7 +92,7 @@ func (c *Codec) Inflate(r io.Reader, kind Opcode) *Inflater {
 	return f
 }
 
-// next reads up to the end of the message, over all final blocks.
+// next reads up to the end of the message, across all final blocks.
 func (f *Inflater) next(p []byte) (int, error) {
 	for s := f.src; ; {
 		if !f.within {
@@ -109,12 +110,12 @@ func (f *Inflater) next(p []byte) (int, error) {
 			return n, err
 		}
 		if f.within = false; n > 0 {
-			return n, nil // what comes next may take its time
+			return n, nil // the next block may not have arrived yet
 		}
 	}
 }
 
-// Read reads the message. The errors are io.EOF at its end, those of the reader that gives the payload, and a *[CloseError] with which the
+// Read reads the inflated message. The errors are io.EOF at its end, those of the reader of the payload, and a *[CloseError] with which the
 // connection should be closed: the message is too large, corrupt, or text that is not UTF-8.
 func (f *Inflater) Read(p []byte) (int, error) {
 	if f.err != nil {
@@ -136,7 +137,7 @@ func (f *Inflater) Read(p []byte) (int, error) {
 	if err != nil {
 		f.err = err
 		s := f.src
-		f.src, f.window, s.tail = nil, nil, tailed{}
+		f.src, f.window, s.tail = nil, nil, tailReader{}
 		s.in.Reset(nil)
 		inflaters.Put(s)
 		if !errors.Is(err, io.EOF) {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// blocks makes a payload of some runs of blocks, each of which ends with a final one or with a flush, and may break it.
+// blocks returns a payload of some runs of blocks. Each run ends with a final block or with a flush. The payload may be broken.
 func blocks(r *rand.Rand) []byte {
 	var b bytes.Buffer
 	for range r.IntN(4) {
@@ -33,7 +33,7 @@ func blocks(r *rand.Rand) []byte {
 	return p
 }
 
-// A stream gives what the whole message is, whatever its blocks are and in whatever pieces it comes.
+// A stream has the same bytes as the whole message, whatever its blocks are and in whatever pieces it arrives.
 func TestInflaterLikeWhole(t *testing.T) {
 	var c wire.Codec
 	e := wire.NewEndpoint(&wire.Options{MaxMessage: 2000, Compression: &wire.Compression{}})

@@ -5,13 +5,13 @@ import (
 	"math/bits"
 )
 
-// unmask applies the masking key to b in place (RFC 6455 §5.3); doing it twice undoes it. The key is in little-endian order, so
-// that its lowest byte belongs to b[0].
+// unmask applies the masking key to b in place (RFC 6455 §5.3). Applying it twice restores b. The key is in little-endian order: its lowest byte
+// belongs to b[0].
 func unmask(b []byte, key uint32) {
 	unmaskWords(b[unmaskBlocks(b, key):], key)
 }
 
-// unmaskWords is unmask, eight bytes at a time, four times a turn.
+// unmaskWords is unmask with steps of eight bytes, four in each round of the first loop.
 func unmaskWords(b []byte, key uint32) {
 	k := uint64(key)<<32 | uint64(key)
 	for len(b) >= 32 {
@@ -31,5 +31,5 @@ func unmaskWords(b []byte, key uint32) {
 	}
 }
 
-// keyAt returns the key as it applies from the payload's byte pos on.
+// keyAt returns the key for the payload from byte pos on.
 func keyAt(key uint32, pos int) uint32 { return bits.RotateLeft32(key, -8*(pos&3)) }

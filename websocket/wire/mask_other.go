@@ -2,5 +2,5 @@
 
 package wire
 
-// unmaskBlocks leaves everything to unmaskWords.
+// unmaskBlocks handles no bytes, and unmaskWords handles all of them.
 func unmaskBlocks([]byte, uint32) int { return 0 }

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// What a connection holds for a message under way is in proportion to what arrived, also when there was a large message before, of which
-// memory is lent.
+// The memory for a message under way is proportional to the bytes that have arrived, also if an earlier large message left a large buffer in the
+// pool.
 func TestHeldForFragments(t *testing.T) {
 	c := deflated(t, wire.Options{MaxMessage: 1 << 20})
 	for range 10 {
@@ -32,7 +32,7 @@ func TestHeldForFragments(t *testing.T) {
 	}
 }
 
-// A connection does not keep its request, though Accept may choose a subprotocol out of it.
+// A connection does not keep its request, although Accept may choose a subprotocol from it.
 func TestRequestIsForgotten(t *testing.T) {
 	e := wire.NewEndpoint(&wire.Options{Accept: func(r *wire.Request, res *wire.Response) error {
 		res.Subprotocol = r.Protocols[0]

@@ -5,65 +5,64 @@ import (
 	"net/http"
 )
 
-// Options configure a [Codec] and the handshake. A nil *Options and the zero value mean the defaults. The struct is copied when it
-// is handed over; what its slices and maps refer to must not change afterwards, so that one Options can serve all connections.
+// Options configure a [Codec] and the handshake. A nil *Options and the zero value mean the defaults. The struct is copied. Its slices and maps
+// must not change afterwards, so that one Options can serve all connections.
 type Options struct {
-	// MaxMessage is the largest message accepted, in bytes of payload over all its fragments. A larger one ends the connection
-	// with code 1009 as soon as its length is known. Zero: 64 KiB. Negative: no limit.
+	// MaxMessage is the size of the largest message accepted, in bytes of payload over all its fragments, after inflating. A larger one ends the
+	// connection with code 1009 as soon as its length is known. Zero: 64 KiB. Negative: no limit.
 	MaxMessage int
 
-	// MaxFragments is the largest number of frames a message may come in; more end the connection with code 1008. Zero: 1,024, and one more
-	// for each 16 bytes of payload that the frames before have brought: it is tiny frames that are bounded. Negative: no limit.
+	// MaxFragments is the largest number of frames that one message may have; more end the connection with code 1008. Zero: 1,024, and one more
+	// for each 16 bytes of payload in the frames before, which bounds messages of tiny frames. Negative: no limit.
 	MaxFragments int
-	fragmentSize int // how many bytes of payload allow another one; 0: none do
+	fragmentSize int // bytes of payload that allow one more frame; 0: MaxFragments is fixed
 
-	// Compression is how messages are compressed (permessage-deflate, RFC 7692). Nil: they are not, and offers are passed over.
+	// Compression configures compression (permessage-deflate, RFC 7692). Nil: no compression, and offers are ignored.
 	Compression *Compression
 
-	// Pieces makes Decode return what has arrived of a message at once, so that messages may be larger than memory, each piece with a
-	// tag before it: see [TagLast]. MaxMessage is still checked. A piece that is not the end of its frame keeps its last byte among the
-	// unread ones, where it is the only byte that was changed.
+	// Pieces makes Decode return the arrived part of a message at once, so that messages may be larger than memory. A tag before each piece
+	// describes it: see [TagLast]. MaxMessage is still checked. If a piece does not end its frame, its last byte stays among the unread bytes,
+	// and is the only one of them that was changed.
 	Pieces bool
 
-	// Control makes Decode return the payloads of pings and pongs as well, as messages of which Opcode says what they are. Pings are
-	// answered all the same.
+	// Control makes Decode return the payloads of pings and pongs as messages too; Opcode returns their kind. Pings are still answered.
 	Control bool
 
-	// NoPong leaves it to the user to answer pings.
+	// NoPong turns automatic pongs off. The user answers pings.
 	NoPong bool
 
-	// SkipUTF8 accepts text that is not UTF-8, against RFC 6455 §8.1: for those who check it anyway, or do not care.
+	// SkipUTF8 accepts text that is not UTF-8, against RFC 6455 §8.1, for applications that check text themselves or do not need the check.
 	SkipUTF8 bool
 
 	// Opcode is the kind of message AppendEncode makes: OpText or OpBinary. Zero: OpText.
 	Opcode Opcode
 
-	// MaxHeaderBytes is the largest handshake request accepted by a codec of NewHandshake, in bytes up to and including the empty
-	// line; a larger one is refused with status 431. Zero: 8 KiB. Negative: no limit. For Upgrade, http.Server has its own.
+	// MaxHeaderBytes is the size in bytes of the largest handshake request that a codec of NewHandshake accepts, with its empty line. A larger
+	// one is refused with status 431. Zero: 8 KiB. Negative: no limit. Upgrade uses the limit of http.Server instead.
 	MaxHeaderBytes int
 
 	// MaxHeaderLines is the largest number of header lines in that request. Zero: 100. Negative: no limit.
 	MaxHeaderLines int
 
-	// Subprotocols are the application's protocols (RFC 6455 §1.9), best first. The first one that the client offers is agreed
-	// on; when it offers none of them the connection is accepted without. Nil: none.
+	// Subprotocols are the application's protocols (RFC 6455 §1.9), best first. The server chooses the first one that the client offers. If the
+	// client offers none of them, the connection is accepted without a subprotocol. Nil: none.
 	Subprotocols []string
 
-	// Origins are the web pages that may connect, besides those of the same host: "https://example.com", with "https://*.example.com"
-	// for all hosts below, and "*" for any. Requests without an Origin header do not come from a browser and are accepted.
+	// Origins are the web pages that may connect, besides those of the same host: "https://example.com", "https://*.example.com" for all hosts
+	// below, or "*" for any. Requests without an Origin header do not come from a browser and are accepted.
 	Origins []string
 
-	// CheckOrigin, when not nil, decides alone which origins may connect, also about requests without one. It is called as
-	// Accept is.
+	// CheckOrigin, if not nil, replaces the check of origins, also for requests without an Origin. It is called on the same goroutines as
+	// Accept.
 	CheckOrigin func(*Request) bool
 
 	// Header is added to the response that accepts a connection. Fields that the handshake itself sets are left out.
 	Header http.Header
 
-	// Accept, when not nil, sees every request that passed all other checks, and the response as it would be sent, which it may
-	// change. An error refuses the connection: a *Refusal says how, anything else becomes status 403 and is not told to the
-	// client. It runs inside Decode or Upgrade, on the goroutine that called them, for different connections at the same time. A
-	// panic inside Decode is contained: the client gets status 500, Decode returns a *Refusal that wraps the report.
+	// Accept, if not nil, gets every request that passed all other checks, and the response, which it may change. An error refuses the
+	// connection: a *Refusal defines the response, any other error becomes status 403 and is not sent to the client. Accept runs inside Decode
+	// or Upgrade, on the caller's goroutine, and for different connections at the same time. If Accept panics inside Decode, the client gets
+	// status 500, and Decode returns a *Refusal that wraps the panic.
 	Accept func(*Request, *Response) error
 }
 
@@ -76,10 +75,10 @@ const (
 	defaultMaxHeaderLines = 100
 )
 
-// maxLimit is what no limit is above.
+// maxLimit is the largest value of a limit.
 const maxLimit = math.MaxInt - maxHeader
 
-// withDefaults returns a copy in which every limit is a positive number that means itself.
+// withDefaults returns a copy in which every default is replaced by its value, and every negative limit by maxLimit.
 func (o *Options) withDefaults() Options {
 	var d Options
 	if o != nil {
@@ -101,7 +100,7 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// fragments returns how many frames a message may come in of which so many bytes have come.
+// fragments returns the largest number of frames for a message of which total bytes have arrived.
 func (o *Options) fragments(total int) int {
 	if o.fragmentSize == 0 {
 		return o.MaxFragments
@@ -109,7 +108,7 @@ func (o *Options) fragments(total int) int {
 	return o.MaxFragments + total/o.fragmentSize
 }
 
-// limit resolves one limit. The largest leaves room for a frame header, so that no sum of the two overflows.
+// limit returns the value of a limit. The largest one leaves room for a frame header, so that their sum does not overflow.
 func limit(n, byDefault int) int {
 	switch {
 	case n == 0:

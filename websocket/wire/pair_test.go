@@ -15,10 +15,10 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// pair is a client and a server that have shaken hands.
+// pair is a client and a server after a handshake.
 type pair struct{ client, server *wire.Codec }
 
-// connect makes a pair with the given options, by way of the extension headers.
+// connect returns a pair with the given options, which it negotiates by the extension headers.
 func connect(tb testing.TB, client, server *wire.Options) pair {
 	tb.Helper()
 	ce, se := wire.NewEndpoint(client), wire.NewEndpoint(server)
@@ -44,7 +44,7 @@ func connect(tb testing.TB, client, server *wire.Options) pair {
 	return p
 }
 
-// drawCompression makes up what one side offers or agrees to.
+// drawCompression generates the options of one side.
 func drawCompression(t *rapid.T, name string) *wire.Compression {
 	if rapid.IntRange(0, 4).Draw(t, name+" off") == 0 {
 		return nil
@@ -57,7 +57,7 @@ func drawCompression(t *rapid.T, name string) *wire.Compression {
 	}
 }
 
-// send draws one message and appends it to the stream, in one frame or in fragments.
+// send generates one message and appends it to the stream, in one frame or in fragments.
 func send(t *rapid.T, c *wire.Codec, stream []byte) ([]byte, message) {
 	op := rapid.SampledFrom([]wire.Opcode{wire.OpText, wire.OpBinary}).Draw(t, "kind")
 	data := strings.Repeat(rapid.StringN(0, 40, -1).Draw(t, "data"), rapid.SampledFrom([]int{0, 1, 1, 3, 50, 2000}).Draw(t, "times"))
@@ -84,7 +84,7 @@ func send(t *rapid.T, c *wire.Codec, stream []byte) ([]byte, message) {
 	return stream, message{op == wire.OpText, data}
 }
 
-// TestPairs: whatever two sides agree on, each gets the messages that the other sent, and holds nothing between them.
+// TestPairs: whatever two sides agree on, each gets the messages of the other, and holds nothing between them.
 func TestPairs(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const large = 1 << 20
@@ -116,7 +116,7 @@ func TestPairs(t *testing.T) {
 	})
 }
 
-// collector puts pieces together again, as who reads them does, with compress/flate.
+// collector joins pieces, as a reader of messages does, with compress/flate.
 type collector struct {
 	messages []message
 	raw      []byte
@@ -147,7 +147,7 @@ func (c *collector) add(t rapid.TB, piece []byte) {
 	c.raw = c.raw[:0:0]
 }
 
-// TestPieces: a message that is returned in pieces is the same, wherever it was cut, and arrives as soon as its bytes do.
+// TestPieces: a message in pieces is the same wherever it is cut, and each piece is returned as soon as its bytes have arrived.
 func TestPieces(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := connect(t, &wire.Options{Compression: drawCompression(rt, "client")},
@@ -191,7 +191,7 @@ func TestPieces(t *testing.T) {
 	})
 }
 
-// TestSize: the documentation says what an idle connection holds.
+// TestSize checks the size of an idle connection that the documentation states.
 func TestSize(t *testing.T) {
 	if n := unsafe.Sizeof(wire.Codec{}); n > 40 {
 		t.Errorf("a Codec has %d bytes", n)

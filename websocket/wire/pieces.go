@@ -1,15 +1,15 @@
 package wire
 
-// With Options.Pieces messages are not put together: what has arrived of a frame is returned at once, so that a message may be
-// larger than memory. Each piece begins with a byte that tells what it is, its tag, because who gets it may be another goroutine, for
-// whom the codec's state has moved on. The tag takes the place of a byte that was used before: the last one of the header, or the last
-// one of the piece before, which for that reason is reported as used only with the next piece.
+// With Options.Pieces, Decode does not join the fragments of a message: it returns the arrived part of a frame at once, so that a message may be
+// larger than memory. Each piece begins with a tag, one byte that describes it, because another goroutine may handle the piece after the codec's
+// state has moved on. The tag replaces a byte that was used before: the last one of the header, or the last one of the previous piece. For that
+// reason Decode reports the last byte of a piece as used only with the next piece.
 
 // The bits of a tag, besides the opcode in the lowest four.
 const (
 	// TagLast marks the last piece of a message, and a control frame.
 	TagLast = 0x80
-	// TagDeflated marks the pieces of a compressed message, which are compressed still.
+	// TagDeflated marks the pieces of a compressed message, which Decode does not inflate.
 	TagDeflated = 0x40
 	// TagOpcode are the bits of the opcode: OpText or OpBinary in every piece of a message.
 	TagOpcode = 0x0F
@@ -17,7 +17,7 @@ const (
 
 // begin returns the first piece of a data frame.
 func (c *Codec) begin(h *header, in []byte) (piece []byte, n int, err error) {
-	w := c.under()
+	w := c.ensureWork()
 	if w.kind == OpContinuation {
 		w.kind, w.deflated, w.total, w.fragments = h.op, h.deflated, 0, 0
 	}
@@ -27,7 +27,7 @@ func (c *Codec) begin(h *header, in []byte) (piece []byte, n int, err error) {
 	return c.cut(in, h.size-1)
 }
 
-// cut returns what has arrived of the payload under way. It begins behind in[at], which was used before.
+// cut returns the arrived part of the current payload, which starts behind in[at]. The tag replaces in[at], which was used before.
 func (c *Codec) cut(in []byte, at int) (piece []byte, n int, err error) {
 	w := c.work
 	k := min(len(in)-at-1, w.left)
@@ -35,7 +35,7 @@ func (c *Codec) cut(in []byte, at int) (piece []byte, n int, err error) {
 		if at == 0 {
 			return nil, len(in) - 2, nil
 		}
-		return nil, at, nil // all of the header but the byte that becomes the tag
+		return nil, at, nil // the header is used, except for the byte that becomes the tag
 	}
 	n = at + 1 + k
 	payload := in[at+1 : n : n]

@@ -10,13 +10,13 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// script is a stream of valid frames together with what has to come of it.
+// script is a stream of valid frames with its expected result.
 type script struct {
 	stream strings.Builder
 	want   outcome
 }
 
-// drawScript makes up messages in random fragments with random control frames between them, and perhaps a close frame.
+// drawScript generates messages in random fragments with random control frames between them, and sometimes a close frame.
 func drawScript(t *rapid.T) *script {
 	s := &script{}
 	key := rapid.Custom(func(t *rapid.T) (k [4]byte) {
@@ -72,7 +72,7 @@ func drawScript(t *rapid.T) *script {
 	return s
 }
 
-// TestRandomFrames: whatever valid frames arrive in whatever pieces, the messages, the replies and the end are those they spell.
+// TestRandomFrames: valid frames in any pieces give the expected messages, replies and end.
 func TestRandomFrames(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawScript(rt)
@@ -81,7 +81,7 @@ func TestRandomFrames(t *testing.T) {
 	})
 }
 
-// compareOutcomes is exact about messages of any length.
+// compareOutcomes compares messages of any length exactly.
 func compareOutcomes(t rapid.TB, got, want outcome) {
 	t.Helper()
 	if got.String() != want.String() {
@@ -94,7 +94,7 @@ func compareOutcomes(t rapid.TB, got, want outcome) {
 	}
 }
 
-// TestRandomViolation: a broken rule ends the connection with its code after everything valid before it was delivered.
+// TestRandomViolation: a broken rule ends the connection with its code, after all valid messages before it.
 func TestRandomViolation(t *testing.T) {
 	broken := rapid.SampledFrom([]struct {
 		frame string
@@ -126,7 +126,7 @@ func TestRandomViolation(t *testing.T) {
 	})
 }
 
-// TestByRote: what a codec makes of frames by rote is what it makes of them step by step, also where they are cut off or damaged.
+// TestByRote: the fast path decodeWhole and the general path give the same result, also for cut or damaged frames.
 func TestByRote(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawScript(rt)

@@ -2,20 +2,20 @@ package wire
 
 import "unicode/utf8"
 
-// textCheck finds out whether a text that arrives in pieces is UTF-8, at the earliest byte that decides it. The zero textCheck is
-// at the start of a text.
+// textCheck checks whether a text that arrives in pieces is UTF-8, and fails at the first byte that makes it invalid. The zero textCheck is at
+// the start of a text.
 type textCheck struct {
-	begun [utf8.UTFMax]byte // a character of which the rest has not arrived
-	n     uint8             // its bytes so far
+	begun [utf8.UTFMax]byte // an incomplete character at the end of the last piece
+	n     uint8             // the number of its bytes
 }
 
-// add takes the next piece and reports whether the text can still become UTF-8.
+// add checks the next piece and reports whether the text can still become UTF-8.
 func (t *textCheck) add(p []byte) bool {
 	for t.n > 0 && len(p) > 0 {
 		t.begun[t.n] = p[0]
 		t.n++
 		p = p[1:]
-		if char := t.begun[:t.n]; utf8.FullRune(char) { // true also as soon as it cannot become a character
+		if char := t.begun[:t.n]; utf8.FullRune(char) { // also true if the bytes can no longer become a character
 			if !utf8.Valid(char) {
 				return false
 			}
@@ -30,10 +30,10 @@ func (t *textCheck) add(p []byte) bool {
 // validText reports whether a whole text is UTF-8.
 func validText(p []byte) bool { return utf8.Valid(p) }
 
-// complete reports whether no character is left unfinished.
+// complete reports whether the text does not end within a character.
 func (t *textCheck) complete() bool { return t.n == 0 }
 
-// begunLen is the number of bytes at the end of p that may be the beginning of a character.
+// begunLen returns the number of bytes at the end of p that may be the beginning of a character.
 func begunLen(p []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
 		if last := p[len(p)-n:]; utf8.RuneStart(last[0]) {

@@ -26,7 +26,7 @@ func httpRequest(t *testing.T, request string) *http.Request {
 	return r
 }
 
-// TestUpgradeChecks: what the raw parser refuses, Upgrade refuses as well, unless net/http has settled it before.
+// TestUpgradeChecks: Upgrade refuses the requests that the raw parser refuses, unless net/http has handled them before.
 func TestUpgradeChecks(t *testing.T) {
 	for _, tt := range []struct {
 		name, request string
@@ -61,7 +61,7 @@ func TestUpgradeChecks(t *testing.T) {
 	}
 }
 
-// TestUpgradeHTTP2: the answer must not end a connection that others share.
+// TestUpgradeHTTP2: the answer must not end a connection that carries other requests.
 func TestUpgradeHTTP2(t *testing.T) {
 	r := httpRequest(t, request())
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
@@ -71,12 +71,12 @@ func TestUpgradeHTTP2(t *testing.T) {
 	}
 }
 
-// wrapped is a ResponseWriter as middleware makes them.
+// wrapped is a ResponseWriter of middleware, with Unwrap.
 type wrapped struct{ http.ResponseWriter }
 
 func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// TestUpgradeConn: frames sent together with the request are not lost, and middleware that can be unwrapped is no obstacle.
+// TestUpgradeConn: frames sent together with the request are not lost, and Upgrade works behind middleware with Unwrap.
 func TestUpgradeConn(t *testing.T) {
 	got := make(chan outcome, 1)
 	failed := make(chan error, 1)
@@ -137,7 +137,7 @@ func dial(t *testing.T, addr net.Addr) net.Conn {
 	return conn
 }
 
-// fakeHijack gives away a connection that cannot be written.
+// fakeHijack returns a connection that cannot be written.
 type fakeHijack struct {
 	*httptest.ResponseRecorder
 	conn net.Conn
@@ -147,7 +147,7 @@ func (f fakeHijack) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return f.conn, bufio.NewReadWriter(bufio.NewReader(f.conn), bufio.NewWriter(f.conn)), nil
 }
 
-// TestUpgradeBrokenConn: a connection that fails during the response is reported as what it is.
+// TestUpgradeBrokenConn: if the connection fails during the response, Upgrade returns that error.
 func TestUpgradeBrokenConn(t *testing.T) {
 	here, there := net.Pipe()
 	_ = there.Close()
@@ -157,7 +157,7 @@ func TestUpgradeBrokenConn(t *testing.T) {
 	}
 }
 
-// deadlineConn takes everything that is written and remembers the deadline it had then and the one it has now.
+// deadlineConn accepts all writes. It records the deadline of the write and the current deadline.
 type deadlineConn struct {
 	net.Conn
 	broken    error
@@ -180,7 +180,7 @@ func (c *deadlineConn) Close() error {
 	return c.Conn.Close()
 }
 
-// TestUpgradeDeadlines: the response is bounded in time, and afterwards the connection has no deadline, whoever set one.
+// TestUpgradeDeadlines: the response is bounded in time, and afterwards the connection has no deadline, also if net/http had set one.
 func TestUpgradeDeadlines(t *testing.T) {
 	here, there := net.Pipe()
 	defer func() { _ = there.Close() }()
@@ -198,7 +198,7 @@ func TestUpgradeDeadlines(t *testing.T) {
 	}
 }
 
-// recordingConn keeps what is written to it.
+// recordingConn records the bytes that are written to it.
 type recordingConn struct {
 	net.Conn
 	wrote bytes.Buffer
@@ -207,8 +207,8 @@ type recordingConn struct {
 func (c *recordingConn) Write(p []byte) (int, error) { return c.wrote.Write(p) }
 func (c *recordingConn) SetDeadline(time.Time) error { return nil }
 
-// What middleware has put on the ResponseWriter gets to the client, with the exception of what the handshake says itself; the options stay as they
-// are.
+// The fields that middleware has set on the ResponseWriter reach the client, except fields that the handshake sets itself. The options do not
+// change.
 func TestUpgradeKeepsHeaders(t *testing.T) {
 	o := &wire.Options{Header: http.Header{"X-Own": {"own"}}}
 	conn := &recordingConn{}
@@ -237,10 +237,10 @@ func TestUpgradeKeepsHeaders(t *testing.T) {
 	}
 }
 
-// opaque is a ResponseWriter as middleware makes them that forgets Unwrap.
+// opaque is a ResponseWriter of middleware without Unwrap.
 type opaque struct{ http.ResponseWriter }
 
-// A ResponseWriter that gives no connection is refused with what it lacks.
+// If a ResponseWriter does not give its connection away, the refusal states the missing method.
 func TestUpgradeWithoutHijack(t *testing.T) {
 	rec := httptest.NewRecorder()
 	_, err := wire.Upgrade(opaque{rec}, httpRequest(t, request()), nil)

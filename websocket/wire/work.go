@@ -2,68 +2,68 @@ package wire
 
 import "sync"
 
-// work is what a codec has in hand. It comes from a pool and goes back when there is nothing in it, so that connections between two
-// messages, which are nearly all, hold none. It is owned by the reader.
+// work is the state of a codec that is within a handshake, a message or a reply. It comes from a pool and returns to it when it is empty, so
+// that connections between two messages, which are nearly all, hold none. The reader owns it.
 type work struct {
-	hs    *handshake // the request is awaited; first, or nil
+	hs    *handshake // set while the request is awaited; points to first
 	first handshake
-	err   error // the verdict; from then on nothing is decoded
+	err   error // the final error; from then on nothing is decoded
 
-	// The message under way.
-	kind      Opcode // OpText or OpBinary from the first fragment on; OpContinuation when no message is under way
-	deflated  bool   // it is compressed
+	// The current message.
+	kind      Opcode // OpText or OpBinary from the first fragment on; OpContinuation between two messages
+	deflated  bool   // the message is compressed
 	fragments int
-	message   []byte // the payloads of its fragments; grows with what arrived, never with what was announced
-	total     int    // their length, also where message does not keep them
+	message   []byte // the payloads of the fragments; grows with the bytes that have arrived, never with an announced length
+	total     int    // the size of the payloads, also if message does not keep them
 	text      textCheck
 
-	// The frame under way.
-	checked   int    // bytes of its payload that text has seen already
-	streaming bool   // its payload is returned in pieces: see pieces.go
-	fin       bool   // of its header
-	left      int    // bytes of its payload that were not returned
-	key       uint32 // for unmask, as it applies from there on
+	// The current frame.
+	checked   int    // bytes of the payload that text has checked already
+	streaming bool   // the payload is returned in pieces: see pieces.go
+	fin       bool   // the fin bit of its header
+	left      int    // bytes of the payload that were not returned yet
+	key       uint32 // the key for the rest of the payload
 
-	// What AppendReplies has to give.
+	// The replies for AppendReplies.
 	replies []byte
-	pongAt  int // where the pong at the end of replies starts, when hasPong
-	closeAt int // where the close frame at their end starts, when closes
+	pongAt  int // with hasPong, where the pong at the end of replies starts
+	closeAt int // with closes, where the close frame at the end of replies starts
 	hasPong bool
 	closes  bool
 
-	req  *Request // was just accepted
-	lent []byte   // the memory of the message that was returned last, if it is the codec's
+	req  *Request // the request that was just accepted
+	lent []byte   // the memory of the last returned message, if it belongs to the codec
 }
 
-// nothing is what a codec without work has in hand. It is never changed.
-var nothing work
+// noWork is the work of a codec that has none. It is never changed.
+var noWork work
 
 var works = sync.Pool{New: func() any { return new(work) }}
 
-// inHand is the work to read from.
-func (c *Codec) inHand() *work {
+// currentWork returns the work for reading.
+func (c *Codec) currentWork() *work {
 	if c.work == nil {
-		return &nothing
+		return &noWork
 	}
 	return c.work
 }
 
-// under is the work to write to.
-func (c *Codec) under() *work {
+// ensureWork returns the work for writing, and takes one from the pool if there is none.
+func (c *Codec) ensureWork() *work {
 	if c.work == nil {
 		c.work = works.Get().(*work)
 	}
 	return c.work
 }
 
-// rest gives the work back if there is nothing in it.
-func (c *Codec) rest() {
+// releaseWork returns the work to the pool if it is empty.
+func (c *Codec) releaseWork() {
 	w := c.work
 	if w.hs != nil || w.req != nil || w.err != nil || w.kind != OpContinuation || w.checked > 0 || w.streaming || len(w.replies) > 0 || w.lent != nil {
 		return
 	}
 	replies := w.replies[:0]
-	if cap(replies) > 4*maxControl { // a handshake's response
+	if cap(replies) > 4*maxControl { // it was a handshake's response
 		replies = nil
 	}
 	*w = work{replies: replies}
@@ -71,13 +71,13 @@ func (c *Codec) rest() {
 	c.work = nil
 }
 
-// giveBack ends the life of the message that was returned last.
-func (w *work) giveBack() {
+// freeMessage frees the last returned message.
+func (w *work) freeMessage() {
 	putBuffer(w.lent)
 	w.lent, w.req = nil, nil
 }
 
-// Memory for messages that are put together or inflated.
+// Buffers for messages that are joined or inflated.
 const (
 	bufferMin = 4 << 10
 	bufferMax = 1 << 20 // larger ones are left to the garbage collector
@@ -85,12 +85,12 @@ const (
 
 var buffers = sync.Pool{New: func() any { return new(sharedBuffer) }}
 
-// sharedBuffer carries a buffer through the pool; boxes are those that are empty.
+// sharedBuffer carries a buffer through the pool without an allocation. The pool boxes holds those without a buffer.
 type sharedBuffer struct{ b []byte }
 
 var boxes = sync.Pool{New: func() any { return new(sharedBuffer) }}
 
-// getBuffer returns an empty buffer with memory.
+// getBuffer returns an empty buffer with capacity.
 func getBuffer() []byte {
 	box := buffers.Get().(*sharedBuffer)
 	b := box.b
@@ -102,7 +102,7 @@ func getBuffer() []byte {
 	return b
 }
 
-// putBuffer takes one back that nobody uses any more; nil is nothing.
+// putBuffer returns an unused buffer to the pool. A nil buffer is ignored.
 func putBuffer(b []byte) {
 	if cap(b) == 0 || cap(b) > bufferMax {
 		return
@@ -112,8 +112,8 @@ func putBuffer(b []byte) {
 	buffers.Put(box)
 }
 
-// appendShared appends to a buffer of the pool, of which nil is a new one. A peer may have it held for long, so a large one is not lent for
-// little.
+// appendShared appends to a pooled buffer; nil means a new one. A peer can make the codec hold the buffer for long, so appendShared does not use
+// a large pooled buffer for a small payload.
 func appendShared(b, p []byte) []byte {
 	if b == nil {
 		if b = getBuffer(); cap(b) > max(2*bufferMin, 8*len(p)) {
