@@ -12,16 +12,16 @@ import (
 	"github.com/sluice-push/sluice/workerpool"
 )
 
-// benchWorkers is how many workers each scheme has, on however many processors.
+// benchWorkers is the number of workers of each scheme, whatever the number of processors.
 const benchWorkers = 4
 
-// scheme is a way to get tasks run; end returns when all have.
+// scheme is a way to run tasks; end returns when all tasks have run.
 type scheme struct {
 	name  string
 	start func() (submit func(key uint64, task func()), end func())
 }
 
-// ended is an executor as the benchmarks use it.
+// ended is an executor that implements scheme.
 type ended interface {
 	workerpool.Executor
 	shutdowner
@@ -42,7 +42,7 @@ func over(name string, build func(*workerpool.Options) ended) scheme {
 	}}
 }
 
-// channels is what one would write without this package: a number of buffered channels, with workers for each.
+// channels is the alternative without this package: a number of buffered channels, with workers for each.
 func channels(n, workers int) func() (func(uint64, func()), func()) {
 	return func() (func(uint64, func()), func()) {
 		var wg sync.WaitGroup
@@ -81,7 +81,7 @@ var schemes = []scheme{
 	over("Strand", func(o *workerpool.Options) ended { return workerpool.NewStrand(o) }),
 }
 
-// spin keeps a processor for about n × 0.25 ns.
+// spin keeps a processor busy for about n × 0.25 ns.
 func spin(n int) {
 	x := uint64(n)
 	for range n {
@@ -100,8 +100,8 @@ var halfMicrosecond = sync.OnceValue(func() int {
 	return int(500 * rounds / max(1, (cpuTime()-start).Nanoseconds()))
 })
 
-// BenchmarkSaturated is the cost of a task when there is always another: two goroutines submit as fast as they can, tasks of a thousand
-// keys. ns/task is the time on the wall; overhead-ns/task the processor time of all goroutines beyond that of the task itself.
+// BenchmarkSaturated measures the cost of a task for saturated workers: two goroutines submit tasks of a thousand keys as fast as they can.
+// ns/task is the elapsed time; overhead-ns/task is the processor time of all goroutines beyond that of the task itself.
 func BenchmarkSaturated(b *testing.B) {
 	for _, work := range []struct {
 		name string
@@ -135,7 +135,7 @@ func BenchmarkSaturated(b *testing.B) {
 	}
 }
 
-// BenchmarkBatch is the cost of a task when 32 are handed over at once.
+// BenchmarkBatch measures the cost of a task if 32 are submitted at once.
 func BenchmarkBatch(b *testing.B) {
 	type batcher interface {
 		SubmitBatch(key uint64, tasks []func()) (int, error)
@@ -168,8 +168,8 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// BenchmarkPaced is how long a task waits to begin when it finds all idle: one is submitted, runs, and then nothing happens for the fifth of
-// a millisecond, waited for by the runtime's timers, so that workers sleep.
+// BenchmarkPaced measures how long a task waits to begin if all workers are idle. One task is submitted and runs, then the benchmark waits a
+// fifth of a millisecond on a timer of the runtime, so that the workers sleep.
 func BenchmarkPaced(b *testing.B) {
 	for _, s := range schemes {
 		b.Run(s.name, func(b *testing.B) {

@@ -3,43 +3,44 @@ package workerpool
 import (
 	"context"
 
-	"github.com/sluice-push/sluice/internal/stack"
+	"github.com/sluice-push/sluice/internal/callstack"
 )
 
-// How executors end. Closed: submissions are refused, who waits for room is turned away, workers end when the queue is empty. Dropped, as
-// well: the queue is empty from now on. Gone: the last worker has ended, and the last task that a caller runs.
+// An executor ends in steps. Closed: submissions are refused, submitters that wait for room get ErrClosed, and workers end when the queue is
+// empty. Dropped: the executor is closed, and its queued tasks have been removed. Gone: the last worker has ended, and so has the last task that
+// runs on a submitter's goroutine.
 
-// part is something with workers: a pool, or a RoundRobin.
+// part is a component that has workers: a pool, a RoundRobin or a Strand.
 type part interface {
-	stop(drop bool)        // closes it, and drops what has not begun if drop says so; may be called often
-	done() <-chan struct{} // closed when it is gone
+	stop(drop bool)        // closes the part; with drop, also drops the tasks that have not begun; may be called more than once
+	done() <-chan struct{} // a channel that is closed when the part is gone
 }
 
-// stop is described at part.
+// stop implements part.
 func (p *pool) stop(drop bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	p.line.turnAway(ErrClosed)
+	p.line.rejectAll(ErrClosed)
 	if drop {
 		p.dropped += uint64(p.tasks.clear())
 		for _, w := range p.holding {
-			p.dropped += uint64(w.hand.rob(batchSize, nil))
+			p.dropped += uint64(w.local.steal(batchSize, nil))
 		}
 	}
 	for _, w := range p.idle {
-		w.wake <- struct{}{} // there is room: nobody else may wake it
+		w.wake <- struct{}{} // does not block: only one goroutine at a time may wake a worker
 	}
 	p.idle = nil
-	if p.alarm != nil {
-		p.alarm.Stop()
+	if p.idleTimer != nil {
+		p.idleTimer.Stop()
 	}
 	p.endLocked()
 }
 
 func (p *pool) done() <-chan struct{} { return p.gone }
 
-// endLocked notes that the pool is gone, if it is.
+// endLocked closes gone if the pool is closed and the last worker and the last caller have ended.
 func (p *pool) endLocked() {
 	if p.closed && !p.ended && p.workers == 0 && p.callers == 0 {
 		p.ended = true
@@ -47,7 +48,7 @@ func (p *pool) endLocked() {
 	}
 }
 
-// closeAll is Close of an executor that consists of these parts.
+// closeAll implements Close of an executor that consists of these parts.
 func closeAll(parts ...part) {
 	for _, p := range parts {
 		p.stop(true)
@@ -60,7 +61,7 @@ func closeAll(parts ...part) {
 	}
 }
 
-// shutdownAll is Shutdown of an executor that consists of these parts.
+// shutdownAll implements Shutdown of an executor that consists of these parts.
 func shutdownAll(ctx context.Context, parts ...part) error {
 	for _, p := range parts {
 		p.stop(false)
@@ -86,8 +87,8 @@ func shutdownAll(ctx context.Context, parts ...part) error {
 	return nil
 }
 
-// roots are the functions by which tasks are called.
-var roots = [...]string{"(*worker).run", "(*seat).run", "runTask"}
+// roots are the functions that call tasks.
+var roots = [...]string{"(*worker).run", "(*rrWorker).run", "runTask"}
 
-// inTask reports whether the calling goroutine runs a task, of whichever executor.
-func inTask() bool { return stack.Within("github.com/sluice-push/sluice/workerpool", roots[:]) }
+// inTask reports whether the calling goroutine runs a task of any executor.
+func inTask() bool { return callstack.Within("github.com/sluice-push/sluice/workerpool", roots[:]) }

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-push/sluice/workerpool"
 )
 
-// log is a logger that keeps what it is told.
+// log is a logger that records its lines.
 type log struct {
 	logger *slog.Logger
 	mu     sync.Mutex
@@ -33,7 +33,7 @@ func (l *log) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// count returns how many lines have the text in them.
+// count returns the number of lines that contain the text.
 func (l *log) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +46,7 @@ func (l *log) count(text string) int {
 	return n
 }
 
-// start calls f on a goroutine; ended then reports whether it has returned, once everybody waits.
+// start calls f on a goroutine. The function ended waits until all goroutines of the bubble are blocked, and reports whether f has returned.
 func start(f func()) (ended func() bool) {
 	done := make(chan struct{})
 	go func() {
@@ -64,7 +64,7 @@ func start(f func()) (ended func() bool) {
 	}
 }
 
-// Close drops what has not begun, turns away who waits, and waits for what runs.
+// Close drops tasks that have not begun, rejects waiting submitters, and waits for running tasks.
 func TestClose(t *testing.T) {
 	forPolicies(t, func(t *testing.T, k kind, p workerpool.Policy) {
 		e := k.make(one(p))
@@ -101,7 +101,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Close drops also what a worker has taken in hand.
+// Close also drops the tasks in the local queue of a worker.
 func TestCloseEmptiesHands(t *testing.T) {
 	forAll(t, func(t *testing.T, k kind) {
 		e := k.make(&workerpool.Options{Workers: 1, Queue: 1000})
@@ -115,7 +115,7 @@ func TestCloseEmptiesHands(t *testing.T) {
 			must(t, e.Submit(1, func() { t.Error("it was dropped") }))
 		}
 		release()
-		<-begun // now the worker has taken a batch, of which this is the first
+		<-begun // the worker has taken a batch, of which this task is the first
 		closed := start(func() { must(t, e.Close()) })
 		if closed() {
 			t.Fatal("Close does not wait")
@@ -136,7 +136,7 @@ func TestCloseUnused(t *testing.T) {
 	})
 }
 
-// Shutdown runs what was accepted, unless its context ends first.
+// Shutdown runs the accepted tasks, unless its context ends first.
 func TestShutdown(t *testing.T) {
 	forAll(t, func(t *testing.T, k kind) {
 		for _, patient := range []bool{true, false} {
@@ -173,13 +173,13 @@ func TestShutdown(t *testing.T) {
 			wantStats(t, e, workerpool.Stats{Submitted: 201, Dropped: 200, Refused: 1, Running: 1, Workers: 1})
 			release()
 			must(t, e.Close())
-			must(t, e.Shutdown(ctx)) // it is over, which counts more than the context
+			must(t, e.Shutdown(ctx)) // the executor is gone, so the context does not count
 			wantStats(t, e, workerpool.Stats{Submitted: 201, Dropped: 200, Refused: 1, Run: 1})
 		}
 	})
 }
 
-// A task may close its executor, or another's, and does not wait for itself, on a worker or on the goroutine of a caller.
+// A task may close its executor, or another one, and does not wait for itself, on a worker or on the goroutine of a submitter.
 func TestCloseFromTask(t *testing.T) {
 	forAll(t, func(t *testing.T, k kind) {
 		for name, end := range map[string]func(executor){
@@ -220,7 +220,7 @@ func TestCloseFromTask(t *testing.T) {
 	})
 }
 
-// deep calls f from the bottom of a stack.
+// deep calls f at the end of a long call stack.
 func deep(n int, f func()) {
 	if n == 0 {
 		f()
@@ -229,7 +229,7 @@ func deep(n int, f func()) {
 	deep(n-1, f)
 }
 
-// A caller that runs a task is waited for.
+// Close waits for a submitter that runs a task.
 func TestCloseWaitsForCallers(t *testing.T) {
 	forAll(t, func(t *testing.T, k kind) {
 		if k.ordered {

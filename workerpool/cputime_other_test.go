@@ -9,5 +9,5 @@ import (
 
 var processStart = time.Now()
 
-// cpuTime returns about the processor time that this process has used, if it has kept all processors busy.
+// cpuTime returns an estimate of the processor time that this process has used. It assumes that all processors have been busy.
 func cpuTime() time.Duration { return time.Since(processStart) * time.Duration(runtime.GOMAXPROCS(0)) }

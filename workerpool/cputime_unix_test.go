@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cpuTime returns the processor time that this process has used. Unlike the time on the wall it is not longer when other processes run.
+// cpuTime returns the processor time that this process has used. Unlike the elapsed time it does not grow if other processes run.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-push/sluice/workerpool"
 )
 
-// At most two handlers of a server run at a time, however many sessions it has. What waits is not read, so that peers feel it.
+// At most two handlers of a server run at a time, however many sessions it has. Sessions that wait are not read, which slows down their peers.
 func Example_sessions() {
 	e := workerpool.NewElastic(&workerpool.Options{Workers: 2})
 	srv := session.NewServer(codec.Line{}, &session.Handler{
@@ -41,7 +41,7 @@ func Example_sessions() {
 	// true
 }
 
-// Messages of one session are handled in their order, whatever becomes of the others, on workers that come and go.
+// Messages of one session are handled in order, whatever happens to other sessions, on workers that start and end with the load.
 func ExampleStrand() {
 	e := workerpool.NewStrand(nil)
 	log := make([][]string, 3)
@@ -77,7 +77,7 @@ func ExampleKeyedFixed() {
 	// <nil> [0 1 2] [0 1 4]
 }
 
-// What cannot be taken now is refused, and the one who asked can be told so.
+// If the queue is full, a request is refused, and the server can tell its sender.
 func ExampleShared() {
 	e := workerpool.NewShared(&workerpool.Options{Workers: 1, Queue: 2, Policy: workerpool.Refuse})
 	begun, hold := make(chan struct{}), make(chan struct{})
@@ -100,7 +100,7 @@ func ExampleShared() {
 	// {Submitted:3 Run:3 Panicked:0 Dropped:0 Refused:1 Queued:0 Running:0 Workers:0}
 }
 
-// Very many very short tasks, handed over in batches.
+// Very many very short tasks, submitted in batches.
 func ExampleRoundRobin() {
 	e := workerpool.NewRoundRobin(nil)
 	var sum atomic.Int64
@@ -122,7 +122,7 @@ func ExampleElastic() {
 	e := workerpool.NewElastic(&workerpool.Options{Workers: 100, IdleTime: time.Second})
 	answers := make(chan int)
 	for i := range 10 {
-		_ = e.Submit(0, func() { answers <- i }) // each waits until somebody reads
+		_ = e.Submit(0, func() { answers <- i }) // each waits until its answer is received
 	}
 	sum := 0
 	for range 10 {

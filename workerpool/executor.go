@@ -10,95 +10,95 @@ import (
 	"time"
 )
 
-// Executor runs tasks on goroutines of its own. All of this package are Executors; who takes one declares what it needs of it.
+// Executor runs tasks on its own goroutines. All types of this package with a Submit method are Executors. A function that takes an executor
+// documents what it requires of it.
 //
-// A task is run at most once, and exactly once unless it is dropped, which is counted: by the policy [DropOldest], or because the
-// executor was closed first. An error says that the task was not accepted and will not run. What a task writes before it is submitted
-// the task sees. A panic in a task, or runtime.Goexit, ends that task only. Tasks must not be nil; a nil one panics.
+// A task is run at most once, and exactly once unless it is dropped, which is counted. The policy [DropOldest] drops tasks, and so does closing
+// the executor before they begin. If Submit returns an error, the task was not accepted and will not run. A task sees all memory that its
+// submitter wrote before submitting it. A panic in a task, or runtime.Goexit, ends that task only. A nil task panics.
 //
-// All methods may be called by any goroutine at any time, also by tasks.
+// All methods are safe for concurrent use, also by tasks.
 type Executor interface {
-	// Submit hands a task over. Executors that keep an order keep it for the tasks of one key; to the others the key means
-	// nothing. When the queue is full the Policy decides: Submit waits, refuses with ErrFull, drops another task, or runs this one
-	// itself. After Close or Shutdown, also if it was waiting then, it returns ErrClosed.
+	// Submit submits a task. Executors that keep an order keep it among the tasks of one key; the other executors ignore the key. If the queue
+	// is full, the Policy decides: Submit waits, refuses with ErrFull, drops another task, or runs this one itself. After Close or Shutdown,
+	// also if it was waiting then, Submit returns ErrClosed.
 	//
-	// A task that submits to its own executor under the policy Wait may wait for itself. That ends with ErrFull after
-	// Options.WaitTimeout; use TrySubmit there.
+	// A task that submits to its own executor under the policy Wait may wait for itself. That ends with ErrFull after Options.WaitTimeout; use
+	// TrySubmit there.
 	Submit(key uint64, task func()) error
-	// TrySubmit is Submit that never waits, drops nothing and never runs the task itself: it returns ErrFull when the queue is
-	// full, or others wait for room, and ErrClosed after Close or Shutdown.
+	// TrySubmit submits a task without waiting. It drops no other task and never runs the task itself. It returns ErrFull if the queue is full
+	// or other submitters wait for room, and ErrClosed after Close or Shutdown.
 	TrySubmit(key uint64, task func()) error
 }
 
-// The errors of Submit, TrySubmit and SubmitBatch, as they are, for errors.Is.
+// The errors of Submit, TrySubmit and SubmitBatch. They are returned unwrapped, and are meant for errors.Is.
 var (
-	// ErrFull means that the queue had no room, or had none for Options.WaitTimeout.
+	// ErrFull means that the queue had no room, and did not get any within Options.WaitTimeout if Submit waited.
 	ErrFull = errors.New("workerpool: queue full")
 	// ErrClosed means that Close or Shutdown was called.
 	ErrClosed = errors.New("workerpool: closed")
 )
 
-// Policy says what Submit does when the queue is full.
+// Policy says what Submit does if the queue is full.
 type Policy uint8
 
 // The policies.
 const (
-	// Wait makes Submit wait for room, at most Options.WaitTimeout, first come first served. It is the default.
+	// Wait makes Submit wait for room, at most Options.WaitTimeout. Submitters are served in the order of arrival. Wait is the default.
 	Wait Policy = iota + 1
 	// Refuse makes Submit return ErrFull.
 	Refuse
-	// DropOldest makes Submit drop the task that has waited longest in the queue the new one goes to: in a [Strand] one of the same
-	// key. It returns ErrFull when there is none. Under this policy workers do not take tasks in batches, so that the one dropped
-	// is the oldest indeed; tasks cost a little more.
+	// DropOldest makes Submit drop the task that has waited longest in the queue of the new task: in a [Strand] a task of the same key. If that
+	// queue has no task, Submit returns ErrFull. Under this policy workers do not take tasks in batches, so that the dropped task really is the
+	// oldest; tasks cost a little more.
 	DropOldest
-	// CallerRuns makes Submit run the task on the goroutine that called it, before it returns. It is for executors without an
-	// order: NewKeyedFixed and NewStrand panic, for they would break their promise. Runtime.Goexit in such a task ends the caller.
+	// CallerRuns makes Submit run the task on the goroutine that called it, before it returns. It is for executors without an order: it would
+	// break the order of a key, so NewKeyedFixed and NewStrand panic. Runtime.Goexit in such a task ends the calling goroutine.
 	CallerRuns
 )
 
-// The defaults of [Options] that are numbers.
+// The defaults of the numeric fields of [Options].
 const (
-	DefaultQueue       = 1024             // tasks, of each queue, and in a Strand of each key
-	DefaultTotal       = 64 << 10         // tasks, of all keys of a Strand
+	DefaultQueue       = 1024             // tasks in each queue; in a Strand, tasks of each key
+	DefaultTotal       = 64 << 10         // tasks of all keys of a Strand
 	DefaultElastic     = 1024             // workers of Elastic and Strand
-	DefaultIdleTime    = 10 * time.Second // until an idle worker of Elastic and Strand ends
-	DefaultWaitTimeout = 10 * time.Second // until Submit gives up under the policy Wait
+	DefaultIdleTime    = 10 * time.Second // how long a worker of Elastic and Strand is idle before it ends
+	DefaultWaitTimeout = 10 * time.Second // how long Submit waits under the policy Wait
 	DefaultBurst       = 32               // tasks of one key in a row
 )
 
-// Options are the settings of an executor. A nil *Options is all defaults. In each field zero is the default, and negative means what the
-// field says. They are copied by the constructor.
+// Options are the settings of an executor. A nil *Options selects all defaults. In each field zero is the default, and the comment of the field
+// says what a negative value means. The constructor copies the options.
 type Options struct {
-	// Workers is the most goroutines that run tasks; they start when they are first needed. The default is GOMAXPROCS, in Elastic
-	// and Strand DefaultElastic. Negative is no bound for those two, and the default for the others.
+	// Workers is the maximal number of goroutines that run tasks. They start when they are first needed. The default is GOMAXPROCS; in Elastic
+	// and Strand it is DefaultElastic. Negative means no bound for Elastic and Strand, and the default for the others.
 	Workers int
-	// Queue is how many tasks may wait when all workers are busy: in KeyedFixed for each worker, in RoundRobin in each queue, in a
-	// Strand for each key, otherwise in all. The default is DefaultQueue. Negative is none: a task is accepted only for a
-	// worker that is free; in RoundRobin and Strand, where it has to be in a queue to be found, it is one. While all workers are
-	// busy they may have taken up to a quarter of the bound in addition.
+	// Queue is how many tasks may wait if all workers are busy: in KeyedFixed for each worker, in RoundRobin in each queue, in a Strand for each
+	// key, otherwise in the whole executor. The default is DefaultQueue. Negative means no queue: a task is accepted only for a free worker. In
+	// RoundRobin and Strand, whose workers find tasks only in queues, negative means 1. While all workers are busy, they may have taken up to a
+	// quarter of the bound in addition.
 	Queue int
-	// Policy is what Submit does when the queue is full; default Wait.
+	// Policy is what Submit does if the queue is full. The default is Wait.
 	Policy Policy
-	// WaitTimeout bounds how long Submit waits under the policy Wait, then it returns ErrFull. Negative waits without end.
+	// WaitTimeout bounds how long Submit waits under the policy Wait before it returns ErrFull. The default is DefaultWaitTimeout; negative
+	// waits without end.
 	WaitTimeout time.Duration
-	// Logger is told of panics, at level Error, with the stack. Nil discards that. It must not panic.
+	// Logger receives a record at level Error, with the stack, for each panic in a task. Nil discards the records. The Logger must not panic.
 	Logger *slog.Logger
 
-	// Queues is the number of queues of a RoundRobin; default as many as workers. Others ignore it.
+	// Queues is the number of queues of a RoundRobin. The default is the number of workers. The other executors ignore Queues.
 	Queues int
-	// IdleTime is how long a worker of Elastic or Strand has nothing to do before it ends; it may be up to twice as long. The
-	// default is DefaultIdleTime; negative keeps workers. Others keep theirs always.
+	// IdleTime is how long a worker of Elastic or Strand is idle before it ends; it may be up to twice as long. The default is DefaultIdleTime;
+	// negative keeps idle workers. The other executors always keep theirs.
 	IdleTime time.Duration
-	// Total is how many tasks of all keys together may wait in a Strand. It is divided among up to 32 shards of the keys, so that an
-	// uneven load finds it full a little earlier. The default is DefaultTotal, negative is no bound, and it is never less than
-	// Queue.
+	// Total is how many tasks of all keys together may wait in a Strand. It is divided among up to 32 shards of the keys, so that an uneven load
+	// reaches the bound a little earlier. The default is DefaultTotal, and negative means no bound. Total is never less than Queue.
 	Total int
-	// Burst is how many tasks of one key a worker of a Strand runs in a row while others wait. The default is DefaultBurst;
-	// negative is 1.
+	// Burst is how many tasks of one key a worker of a Strand runs in a row while other keys wait. The default is DefaultBurst; negative is 1.
 	Burst int
 }
 
-// withDefaults returns a copy in which every field means what it says: no bound is math.MaxInt, off is zero.
+// withDefaults returns a copy of o with the defaults filled in. In the copy, math.MaxInt means no bound and zero means off.
 func (o *Options) withDefaults(elastic bool) Options {
 	var c Options
 	if o != nil {
@@ -135,14 +135,14 @@ func (o *Options) withDefaults(elastic bool) Options {
 	return c
 }
 
-// ordered panics when the policy cannot keep the order that the constructor called name promises.
+// ordered panics if the policy cannot keep the order that the executor called name promises.
 func (o *Options) ordered(name string) {
 	if o.Policy == CallerRuns {
 		panic("workerpool: " + name + " with CallerRuns, which does not keep the order of a key")
 	}
 }
 
-// choose returns v, or what stands for zero, or for a negative v.
+// choose returns v if it is positive, otherwise the value for zero or the value for negative numbers.
 func choose[T int | time.Duration](v, zero, negative T) T {
 	switch {
 	case v == 0:
@@ -153,22 +153,22 @@ func choose[T int | time.Duration](v, zero, negative T) T {
 	return v
 }
 
-// Stats are the counters of an executor since it was made, and what is in it now. Submitted is always the sum of Run, Dropped, Queued and
-// Running. Parts of an executor that have a lock each are read one after the other, so that tasks which move meanwhile may be
-// counted where they were.
+// Stats are the counters of an executor since it was made, and its present contents. Submitted is always the sum of Run, Dropped, Queued and
+// Running. Parts of an executor that have their own lock are read one after the other, so a task that moves meanwhile may be counted where it
+// was before.
 type Stats struct {
-	Submitted uint64 // tasks accepted, also those that Submit ran itself
-	Run       uint64 // tasks that began and ended, however they ended
-	Panicked  uint64 // of those, the ones that panicked or called runtime.Goexit
-	Dropped   uint64 // accepted and never run: by DropOldest, Close, or Shutdown when its context was done
-	Refused   uint64 // tasks not accepted, for either error
+	Submitted uint64 // accepted tasks, including tasks that Submit ran itself
+	Run       uint64 // tasks that have ended, however they ended
+	Panicked  uint64 // the part of Run that panicked or called runtime.Goexit
+	Dropped   uint64 // accepted tasks that DropOldest, Close, or Shutdown after its context was done has dropped
+	Refused   uint64 // tasks that were not accepted, for either error
 
-	Queued  int // accepted and not begun
-	Running int // begun and not ended
-	Workers int // goroutines, idle or not
+	Queued  int // accepted tasks that have not begun
+	Running int // tasks that have begun and not ended
+	Workers int // worker goroutines, idle or not
 }
 
-// add adds what another part of the same executor has counted.
+// add adds the counters of another part of the same executor.
 func (s *Stats) add(t Stats) {
 	s.Submitted += t.Submitted
 	s.Run += t.Run
@@ -180,28 +180,28 @@ func (s *Stats) add(t Stats) {
 	s.Workers += t.Workers
 }
 
-// seed makes keys of strings differ from process to process, so that nobody can choose strings that meet in one queue.
+// seed makes the keys of strings differ from process to process, so that a peer cannot choose strings whose keys share one queue.
 var seed = maphash.MakeSeed()
 
-// Key returns a key for a string, for Submit. Equal strings have equal keys within one process. Different strings have, but for one
-// chance in 2^64, different keys; if they meet, their tasks are in one order, and nothing else happens. It does not allocate.
+// Key returns a key for a string, for Submit. Equal strings have equal keys within one process. Different strings have different keys, except
+// with a probability of 2⁻⁶⁴; if two strings share a key, their tasks are kept in one order, without other effects. Key does not allocate.
 func Key(s string) uint64 { return maphash.String(seed, s) }
 
-// spread returns a number below n for a key. It is Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4): numbers
-// in a row, as ids are, are dealt out almost evenly, better than chance would.
+// spread maps a key to a number below n. It is Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4), which spreads
+// consecutive numbers, such as ids, more evenly than chance.
 func spread(key uint64, n int) int {
 	hi, _ := bits.Mul64(key*0x9e3779b97f4a7c15, uint64(n))
 	return int(hi)
 }
 
-// mustBeTask panics unless there is a task.
+// mustBeTask panics if task is nil.
 func mustBeTask(task func()) {
 	if task == nil {
 		panic("workerpool: nil task")
 	}
 }
 
-// mustBeTasks panics unless there are only tasks.
+// mustBeTasks panics if one of the tasks is nil.
 func mustBeTasks(tasks []func()) {
 	for _, task := range tasks {
 		mustBeTask(task)

@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-push/sluice/workerpool"
 )
 
-// A task that blocks does not hold up those that its worker has taken with it while another worker is idle.
+// A task that blocks does not hold up the other tasks that its worker has taken while another worker is idle.
 func TestNothingWaitsForABlockedTask(t *testing.T) {
 	forAll(t, func(t *testing.T, k kind) {
 		if k.name == "KeyedFixed" {
-			return // there it does: that is what its keys share
+			return // there it does: keys share a worker
 		}
 		for _, workers := range []int{2, 4} {
 			e := k.make(&workerpool.Options{Workers: workers, Queue: 4000, Total: 4000})
@@ -26,7 +26,7 @@ func TestNothingWaitsForABlockedTask(t *testing.T) {
 			for key := range workers {
 				releases = append(releases, hold(t, e, uint64(key)))
 			}
-			// All workers are busy: the first to be free takes the task that blocks, and others in hand.
+			// All workers are busy: the first free worker takes the task that blocks, and others into its local queue.
 			blocked, held := make(chan struct{}), make(chan struct{})
 			must(t, e.Submit(1000, func() {
 				close(blocked)
@@ -73,7 +73,7 @@ func TestAsManyAsThereAreWorkers(t *testing.T) {
 					all.Wait()
 				}
 			}
-			if round%2 == 0 && k.name != "Strand" { // whose batches are of one key
+			if round%2 == 0 && k.name != "Strand" { // the tasks of a Strand's batch have one key
 				n, err := e.SubmitBatch(1, tasks)
 				if n != workers || err != nil {
 					t.Fatal(n, err)
@@ -90,7 +90,7 @@ func TestAsManyAsThereAreWorkers(t *testing.T) {
 	})
 }
 
-// A task that comes in the moment in which the last worker is about to be idle is not forgotten.
+// A task that comes while the last worker becomes idle is not forgotten.
 func TestNoTaskIsForgotten(t *testing.T) {
 	for _, k := range kinds {
 		for _, workers := range []int{1, 2} {
@@ -101,7 +101,7 @@ func TestNoTaskIsForgotten(t *testing.T) {
 					n := 1 + rnd.IntN(5)
 					var all sync.WaitGroup
 					all.Add(n)
-					for i := range n { // the last one of these has nobody after it to wake the worker
+					for i := range n { // no later task wakes the worker for the last of these
 						must(t, e.Submit(uint64(i), all.Done))
 						spin(rnd.IntN(2000))
 					}
@@ -113,7 +113,7 @@ func TestNoTaskIsForgotten(t *testing.T) {
 	}
 }
 
-// elastic are the executors whose workers come and go.
+// elastic are the executors whose idle workers end.
 func elastic(t *testing.T, test func(t *testing.T, k kind)) {
 	t.Helper()
 	forAll(t, func(t *testing.T, k kind) {
@@ -123,7 +123,7 @@ func elastic(t *testing.T, test func(t *testing.T, k kind)) {
 	})
 }
 
-// Workers without work end after the idle time and before twice that; the one that is used stays.
+// Idle workers end after the idle time and before twice that; the worker that is used stays.
 func TestShrinks(t *testing.T) {
 	elastic(t, func(t *testing.T, k kind) {
 		e := k.make(&workerpool.Options{Workers: -1, IdleTime: time.Minute})
@@ -145,7 +145,7 @@ func TestShrinks(t *testing.T) {
 		if n := after(59 * time.Second); n != 300 {
 			t.Fatalf("%d workers before the idle time", n)
 		}
-		for range 62 { // the one that is warm, each second
+		for range 62 { // uses one worker each second
 			must(t, e.Submit(1, func() {}))
 			after(time.Second)
 		}
@@ -164,7 +164,7 @@ func TestShrinks(t *testing.T) {
 	})
 }
 
-// Negative keeps them.
+// A negative idle time keeps idle workers.
 func TestKeepsIdleWorkers(t *testing.T) {
 	elastic(t, func(t *testing.T, k kind) {
 		e := k.make(&workerpool.Options{IdleTime: -1})
@@ -177,12 +177,12 @@ func TestKeepsIdleWorkers(t *testing.T) {
 	})
 }
 
-// Beyond the bound of workers tasks wait, and the policy holds beyond the bound of the queue.
+// Beyond the bound of workers tasks wait, and beyond the bound of the queue the policy applies.
 func TestElasticBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := workerpool.NewElastic(&workerpool.Options{Workers: 3, Queue: 2, Policy: workerpool.Refuse})
 		held := make(chan struct{})
-		for range 5 { // also when no worker has come yet
+		for range 5 { // also if no worker has arrived yet
 			must(t, e.Submit(0, func() { <-held }))
 		}
 		want(t, e.Submit(0, func() {}), workerpool.ErrFull)
@@ -211,7 +211,7 @@ func TestElasticStartsFew(t *testing.T) {
 	}
 }
 
-// Nothing is allocated for a task when all has grown to its size: neither for those that find a worker idle nor in a crowd.
+// After rings and pools have grown to their sizes, a task allocates nothing, whether a worker is idle or tasks queue up.
 func TestNoAllocations(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// Any options make an executor that works, but those that contradict themselves.
+// Any options make an executor that works, unless they contradict each other.
 func TestOptions(t *testing.T) {
 	for _, k := range kinds {
 		for _, n := range []int{-1, 1, math.MaxInt} {
@@ -266,7 +266,7 @@ func TestOptions(t *testing.T) {
 				o.Workers = n
 			}
 			e := k.make(o)
-			*o = workerpool.Options{Policy: 77} // ours again
+			*o = workerpool.Options{Policy: 77} // the constructor has copied the options
 			release := hold(t, e, 1)
 			release()
 			must(t, e.Shutdown(background))
@@ -298,7 +298,7 @@ func mustPanic(t *testing.T, name string, f func()) {
 	f()
 }
 
-// Keys that follow each other are spread almost evenly, and so are those with a stride and those of strings.
+// Consecutive keys are spread almost evenly, and so are keys with a stride and hashes of strings.
 func TestSpread(t *testing.T) {
 	for name, key := range map[string]func(i int) uint64{
 		"row":    func(i int) uint64 { return uint64(i) },

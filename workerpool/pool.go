@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// A pool is one queue and the workers that serve it: what Shared and Elastic are, what KeyedFixed has for each worker, and what runs the
-// keys of a Strand. This file has the side of who submits, worker.go that of the workers, close.go the end.
+// A pool is one queue and the workers that serve it. Shared and Elastic are one pool each, KeyedFixed has a pool for each worker, and a Strand
+// runs its keys on a pool. This file has the side of the submitters, worker.go that of the workers, close.go the end.
 //
-// What holds whenever nobody has mu: if tasks are in the queue, and a worker is idle or one more may be started, then one is coming. Only one
-// comes at a time: when it is there, takes a task and sees another, it calls the next. So no task waits while a worker is idle, for
-// longer than a chain of such calls takes, but a burst of short tasks does not wake or start more workers than there is
-// work for: each has to get a processor before it calls another.
+// Whenever mu is free, this holds: if tasks are in the queue, and a worker is idle or one more may be started, then a worker has been called and
+// is coming. Only one worker comes at a time. When it arrives, takes a task and sees another, it calls the next worker. So a task waits beside
+// an idle worker no longer than a chain of such calls takes. A burst of short tasks does not wake or start more workers than there is work for,
+// because each worker has to get a processor before it calls another.
 
 // pool owns its workers' goroutines, which end after Close or Shutdown, and idle ones before.
 type pool struct {
 	// Set by newPool.
 	o        Options
-	batch    int            // how many tasks a worker takes in hand at most; zero: none
-	gone     chan struct{}  // closed when the pool is closed and nothing runs any more
+	batch    int            // how many tasks a worker takes at once beyond the one that it runs; zero is none
+	gone     chan struct{}  // closed when the pool is closed and its last task and worker have ended
 	panicked *atomic.Uint64 // counted without mu
 
 	mu sync.Mutex
 	// Guarded by mu.
-	tasks   ring
-	line    line
-	idle    []*worker // the last one to become idle is the first to be called
-	holding []*worker // those with tasks in hand, perhaps
-	workers int
-	busy    int  // workers that have taken a task and not come back
-	callers int  // goroutines that run a task in Submit
-	coming  bool // a worker has been called and is not here yet
-	closed  bool // no more submissions
-	ended   bool // gone is closed
-	alarm   *time.Timer
-	armed   bool
-	low     int // the least number of idle workers since the alarm was set
+	tasks     ring
+	line      line
+	idle      []*worker // the last one to become idle is the first to be called
+	holding   []*worker // workers that may have tasks in their local queues
+	workers   int
+	busy      int  // workers that run a task
+	callers   int  // goroutines that run a task in Submit
+	coming    bool // a called worker has not arrived yet
+	closed    bool // no more submissions
+	ended     bool // gone is closed
+	idleTimer *time.Timer
+	timerSet  bool
+	low       int // the least number of idle workers since the idle timer was set
 
 	submitted, dropped, refused uint64
 }
@@ -50,9 +50,9 @@ func newPool(o *Options) *pool {
 	return p
 }
 
-// fullLocked reports whether there is no room. Workers that are free, or may be started, are room as well: what has been accepted for
-// them is in the queue until they come for it. While somebody waits there is no room for others, because whoever makes room calls
-// letInLocked before mu is released.
+// fullLocked reports whether there is no room. Workers that are free, or may be started, count as room: a task that was accepted for them is in
+// the queue until they take it. If submitters wait, there is no room for others, because the goroutine that makes room calls admitLocked before
+// it releases mu.
 func (p *pool) fullLocked() bool { return p.tasks.n-p.o.Queue >= p.o.Workers-p.busy }
 
 // addLocked accepts a task.
@@ -61,7 +61,7 @@ func (p *pool) addLocked(task func()) {
 	p.submitted++
 }
 
-// trySubmit is TrySubmit.
+// trySubmit implements TrySubmit.
 func (p *pool) trySubmit(task func()) error {
 	p.mu.Lock()
 	if p.closed || p.fullLocked() {
@@ -80,7 +80,7 @@ func (p *pool) trySubmit(task func()) error {
 	return nil
 }
 
-// submit is Submit.
+// submit implements Submit.
 func (p *pool) submit(task func()) error {
 	p.mu.Lock()
 	if p.closed {
@@ -98,7 +98,7 @@ func (p *pool) submit(task func()) error {
 	return nil
 }
 
-// submitBatch accepts tasks until one is refused, and returns how many that were.
+// submitBatch accepts tasks until one is refused, and returns the number of accepted tasks.
 func (p *pool) submitBatch(tasks []func()) (int, error) {
 	for n := 0; ; n++ {
 		p.mu.Lock()
@@ -121,7 +121,7 @@ func (p *pool) submitBatch(tasks []func()) (int, error) {
 	}
 }
 
-// overflow is what submit does when the queue is full. It releases mu.
+// overflow handles a task that finds the queue full, by the policy. It releases mu.
 func (p *pool) overflow(task func()) error {
 	switch p.o.Policy {
 	case DropOldest:
@@ -161,8 +161,8 @@ func (p *pool) runHere(task func()) {
 	runTask(task, p.panicked, p.o.Logger)
 }
 
-// await waits until w, which is in the line, is told its outcome, or gives up. The line and the counter of what is refused are guarded
-// by mu, which the caller does not hold.
+// await waits until w, which is in the line, gets its result, or gives up after limit. The caller does not hold mu, which guards the line and
+// the counter refused.
 func await(mu *sync.Mutex, l *line, w *waiter, limit time.Duration, refused *uint64) error {
 	err, told := w.await(limit)
 	mu.Lock()
@@ -171,7 +171,7 @@ func await(mu *sync.Mutex, l *line, w *waiter, limit time.Duration, refused *uin
 		if w.in {
 			l.leave(w, ErrFull)
 		}
-		err = <-w.result // ours, or one that came at the last moment
+		err = <-w.result // ErrFull from leave, or a result that came at the last moment
 	}
 	if err != nil {
 		*refused++
@@ -180,8 +180,8 @@ func await(mu *sync.Mutex, l *line, w *waiter, limit time.Duration, refused *uin
 	return err
 }
 
-// letInLocked moves tasks of those who wait into the queue while there is room.
-func (p *pool) letInLocked() {
+// admitLocked moves tasks of waiting submitters into the queue while there is room.
+func (p *pool) admitLocked() {
 	for p.line.first != nil && !p.fullLocked() {
 		w := p.line.first
 		p.addLocked(w.task)
@@ -189,8 +189,9 @@ func (p *pool) letInLocked() {
 	}
 }
 
-// resume puts a task of the pool's owner into the queue. It has room always, and is put there also when the pool is closed, which drops
-// it only after that; the caller is on one of the workers, or knows that the pool is not closed. It returns whom to call.
+// resume puts a task of the Strand that owns the pool into the queue, which always has room for it. The task is added even if the pool is
+// closed: the pool drops it only after that. The caller is on one of the workers, or knows that the pool is not closed. resume returns the
+// worker to call.
 func (p *pool) resume(task func()) *worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,7 +199,7 @@ func (p *pool) resume(task func()) *worker {
 	return p.callLocked()
 }
 
-// stats reads the counters.
+// stats returns the counters.
 func (p *pool) stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,7 +208,7 @@ func (p *pool) stats() Stats {
 		Queued: p.tasks.n, Running: p.busy + p.callers, Workers: p.workers,
 	}
 	for _, w := range p.holding {
-		s.Queued += w.hand.left()
+		s.Queued += w.local.left()
 	}
 	s.Run = s.Submitted - s.Dropped - uint64(s.Queued) - uint64(s.Running)
 	return s

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-push/sluice/workerpool"
 )
 
-// trial is an executor to which everything is done at the same time, and the books about it.
+// trial is an executor on which all operations run concurrently, and a record of them.
 type trial struct {
 	k        kind
 	o        workerpool.Options
@@ -26,7 +26,7 @@ type trial struct {
 	tasks    []*job
 	accepted atomic.Uint64
 	refused  atomic.Uint64
-	gate     chan struct{} // closed at last, so that what blocks for long ends
+	gate     chan struct{} // closed at the end, so that blocked tasks end
 
 	mu     sync.Mutex
 	faults []string
@@ -35,25 +35,25 @@ type trial struct {
 // job is one task.
 type job struct {
 	key      uint64
-	number   int // among those of its key
+	number   int // its number among the tasks of its key
 	ran      atomic.Int32
 	accepted bool
 }
 
-// ledger is what is known of a key while its tasks run.
+// ledger is the record of a key while its tasks run.
 type ledger struct {
 	running atomic.Int32
 	last    atomic.Int64
 }
 
-// bad notes what is unlawful.
+// bad records a violation.
 func (tr *trial) bad(format string, args ...any) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.faults = append(tr.faults, fmt.Sprintf(format, args...))
 }
 
-// drawTrial draws an executor whose limits are soon reached.
+// drawTrial draws an executor with small limits.
 func drawTrial(t *rapid.T, kinds []kind) *trial {
 	k := rapid.SampledFrom(kinds).Draw(t, "kind")
 	policies := []workerpool.Policy{workerpool.Wait, workerpool.Refuse, workerpool.DropOldest}
@@ -75,7 +75,7 @@ func drawTrial(t *rapid.T, kinds []kind) *trial {
 	return tr
 }
 
-// produce submits the tasks of one producer's keys, in order, in all ways. Each task does something, as chance has it.
+// produce submits the tasks of one producer's keys, in order, with all methods. Each task does something at random.
 func (tr *trial) produce(producer, tasks int) {
 	rnd := rand.New(rand.NewPCG(tr.seed, uint64(producer)))
 	const keys = 3
@@ -102,7 +102,7 @@ func (tr *trial) produce(producer, tasks int) {
 	tr.mu.Unlock()
 }
 
-// submit hands over tasks of one key and writes down what was said.
+// submit submits tasks of one key and records the results.
 func (tr *trial) submit(rnd *rand.Rand, batch []*job, funcs []func()) {
 	if len(batch) == 0 {
 		return
@@ -133,7 +133,7 @@ func (tr *trial) submit(rnd *rand.Rand, batch []*job, funcs []func()) {
 	tr.refused.Add(uint64(len(batch) - n))
 }
 
-// task returns what a job does. For an executor with an order it looks whether that is kept.
+// task returns the function of a job. If the executor keeps an order, the function checks it.
 func (tr *trial) task(j *job, l *ledger, what int) func() {
 	return func() {
 		j.ran.Add(1)
@@ -166,7 +166,7 @@ func (tr *trial) task(j *job, l *ledger, what int) func() {
 	}
 }
 
-// settle compares the books with the executor's, when all is over.
+// settle compares the record with the executor's counters at the end.
 func (tr *trial) settle(t *rapid.T) {
 	var ran uint64
 	for _, j := range tr.tasks {
@@ -189,7 +189,7 @@ func (tr *trial) settle(t *rapid.T) {
 	}
 }
 
-// Every accepted task runs once or is counted as dropped, refused ones never run, and those of a key run in order, whatever else happens.
+// Every accepted task runs once or is counted as dropped, refused ones never run, and the tasks of a key run in order, whatever else happens.
 func TestNothingIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := drawTrial(t, kinds)
@@ -249,7 +249,7 @@ func (tr *trial) end(how string) {
 	}
 }
 
-// TestOrder proves the order of keys on the executors that keep one, when nobody ends them: then nothing accepted is missing either.
+// TestOrder checks the order of keys on executors that keep one, without closing them. Then no accepted task is missing either.
 func TestOrder(t *testing.T) {
 	var ordered []kind
 	for _, k := range kinds {

@@ -2,21 +2,20 @@ package workerpool
 
 import "sync/atomic"
 
-// The sizes of rings, in places of 8 bytes. The smallest is kept for good; an empty ring keeps no more than the largest.
+// The sizes of rings, in places of 8 bytes. A ring never shrinks below minRing; an empty ring keeps at most keptRing.
 const (
 	minRing  = 16
-	keptRing = 2048 // DefaultQueue, and what is on its way to free workers
+	keptRing = 2048 // room for DefaultQueue tasks, and for tasks that were accepted for free workers
 )
 
-// ring is a first-in first-out queue of tasks in an array whose size is a power of two. It grows as needed, whoever has it knows its
-// bound, and gives memory back: all that is beyond keptRing when it is empty, and half when it has for long not been filled by a
-// quarter. Not at once, because a load that goes up and down would copy at each turn. The zero value is empty. It is guarded by its
-// owner's lock.
+// ring is a first-in first-out queue of tasks in an array whose size is a power of two. It grows as needed; its owner enforces the bound. It
+// gives memory back: all beyond keptRing when it is empty, and half if for long at most a quarter of it has been used. It does not shrink at
+// once, because a load that goes up and down would then copy the array each time. The zero value is empty. The owner's lock guards it.
 type ring struct {
 	places []func()
-	head   int // the place of the oldest
+	head   int // the place of the oldest task
 	n      int
-	quiet  int // how many were taken since a quarter was filled
+	quiet  int // how many tasks were taken since more than a quarter was used
 }
 
 func (r *ring) push(task func()) {
@@ -30,7 +29,7 @@ func (r *ring) push(task func()) {
 	}
 }
 
-// pop returns the oldest, of which there must be one.
+// pop removes and returns the oldest task. The ring must not be empty.
 func (r *ring) pop() func() {
 	task := r.places[r.head]
 	r.places[r.head] = nil
@@ -46,7 +45,7 @@ func (r *ring) pop() func() {
 	return task
 }
 
-// clear forgets everything, and how many that were is returned.
+// clear removes all tasks and returns their number.
 func (r *ring) clear() int {
 	n := r.n
 	*r = ring{}
@@ -62,20 +61,21 @@ func (r *ring) resize(size int) {
 	r.places, r.head, r.quiet = places, 0, 0
 }
 
-// batchSize is how many tasks are taken at once at most.
+// batchSize is the capacity of a local queue: the most tasks that a worker takes at once.
 const batchSize = 32
 
-// hand is what one worker has taken and not begun. It is filled, and robbed, under the lock of the queue the tasks came from; the
-// worker that owns it takes the next task without that lock. Each task goes to whoever moves next over it, so to one only. A place
-// is written again only in a fill, which comes after all robbers, because they held the lock, and after its owner's last look.
-type hand struct {
+// localQueue holds the tasks that one worker has taken and not begun. It is filled, and other workers steal from it, under the lock of the queue
+// that the tasks came from. The worker that owns it takes the next task without that lock: each task goes to the goroutine that advances next
+// over it, so to exactly one. A place is written again only in fill. By then all thieves have finished, because they held the lock, and so has
+// the owner's last take.
+type localQueue struct {
 	places *[batchSize]func() // made by the first fill
-	next   atomic.Int32       // may be beyond end
+	next   atomic.Int32       // the place of the next task; may be beyond end
 	end    atomic.Int32       // written under the lock
 }
 
-// take returns the next task, or nil. Who is not the owner needs the lock.
-func (h *hand) take() func() {
+// take removes and returns the next task, or nil. Callers other than the owner hold the lock.
+func (h *localQueue) take() func() {
 	end := h.end.Load()
 	if h.next.Load() >= end {
 		return nil
@@ -89,11 +89,11 @@ func (h *hand) take() func() {
 	return task
 }
 
-// left returns how many tasks there are. Without the lock it is a hint only, while the hand is being filled or robbed.
-func (h *hand) left() int { return max(0, int(h.end.Load()-h.next.Load())) }
+// left returns the number of tasks. Without the lock it is only a hint while the queue is being filled or stolen from.
+func (h *localQueue) left() int { return max(0, int(h.end.Load()-h.next.Load())) }
 
-// fill moves n tasks from the ring into the hand, which must be empty. It needs the lock.
-func (h *hand) fill(r *ring, n int) {
+// fill moves n tasks from the ring into the local queue, which must be empty. The lock is held.
+func (h *localQueue) fill(r *ring, n int) {
 	if h.places == nil {
 		h.places = new([batchSize]func())
 	}
@@ -104,9 +104,9 @@ func (h *hand) fill(r *ring, n int) {
 	h.next.Store(0)
 }
 
-// rob moves up to n tasks, the oldest first, to another hand, which must be empty, or drops them if that is nil. It returns how many.
-// It needs the lock.
-func (h *hand) rob(n int, to *hand) int {
+// steal moves up to n tasks, the oldest first, to another local queue, which must be empty. If to is nil, steal drops them. It returns their
+// number. The lock is held.
+func (h *localQueue) steal(n int, to *localQueue) int {
 	n = min(n, h.left())
 	if n == 0 {
 		return 0

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-push/sluice/workerpool"
 )
 
-// A ring is a slice to which one appends and from whose front one takes.
+// A ring behaves as a slice to whose end tasks are appended and from whose front tasks are taken.
 func TestRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r workerpool.Ring
@@ -66,25 +66,25 @@ func TestRing(t *testing.T) {
 	})
 }
 
-// The owner takes from its hand while others rob it: each task goes to one of them.
-func TestHand(t *testing.T) {
-	const rounds, robbers = 300, 3
+// The owner takes from its local queue while others steal from it: each task goes to exactly one of them.
+func TestLocalQueue(t *testing.T) {
+	const rounds, thieves = 300, 3
 	var mu sync.Mutex
-	var h workerpool.Hand
+	var h workerpool.LocalQueue
 	var ran [rounds * workerpool.BatchSize]atomic.Int32
 	var dropped, total atomic.Int64
 	var ring workerpool.Ring
 	var over atomic.Bool
 	var wg sync.WaitGroup
-	for i := range robbers {
+	for i := range thieves {
 		wg.Go(func() {
-			var mine workerpool.Hand
+			var mine workerpool.LocalQueue
 			for !over.Load() {
 				mu.Lock()
 				if i == 0 {
 					dropped.Add(int64(h.Drop()))
 				} else {
-					h.Rob((h.Left()+1)/2, &mine)
+					h.Steal((h.Left()+1)/2, &mine)
 				}
 				mu.Unlock()
 				for task := mine.Take(); task != nil; task = mine.Take() {

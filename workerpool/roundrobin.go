@@ -7,44 +7,44 @@ import (
 	"sync/atomic"
 )
 
-// Each queue has a lock of its own, and idle workers are known by a number that is read without a lock. Who submits puts the task into a
-// queue and then looks whether a worker is idle; a worker says that it is idle and then looks into the queues. Both are atomic
-// operations in one order, so one of the two sees the other. While no worker is idle they take several tasks in hand; each hand has a
-// lock of its own, for filling and robbing it, and who wants to be idle looks into the hands as well as into the queues.
+// Each queue has its own lock, and the number of idle workers is read without a lock. A submitter puts the task into a queue and then looks
+// whether a worker is idle. A worker marks itself as idle and then looks into the queues. Both use atomic operations, which have one total
+// order, so at least one of the two sees the other. While no worker is idle, workers take several tasks into their local queues. Each local
+// queue has its own lock, for filling it and stealing from it. A worker that wants to be idle looks into the local queues too.
 //
-// Lock order: queue, then seat; the executor's own lock is taken with neither.
+// Lock order: queue, then rrWorker. The executor's own lock is taken with neither.
 
-// RoundRobin is a number of queues, each with a lock of its own. Tasks are dealt out to the queues in turn, and each worker serves the queues in
-// turn, passing over the empty ones, so that no task waits while a worker is idle. There is no order.
+// RoundRobin is a number of queues, each with its own lock. Tasks are dealt out to the queues in turn. Each worker serves the queues in turn and
+// passes over empty ones, so no task waits while a worker is idle. There is no order.
 //
-// It does what [Shared] does, without the one lock that all who submit and all workers meet at. That pays on machines with many
-// processors and very short tasks; with few processors Shared is cheaper. A task that blocks keeps one worker and nothing else.
+// It does what [Shared] does, without the single lock that all submitters and workers contend for. That pays on machines with many processors
+// and for very short tasks; with few processors Shared is cheaper. A task that blocks keeps one worker and nothing else.
 type RoundRobin struct {
-	o      Options
-	batch  int // how many tasks a worker takes in hand at most; zero: none
-	queues []queue
-	seats  []seat
-	dealt  atomic.Uint64
-	free   atomic.Int64 // idle workers, and those not started yet
-	coming atomic.Bool  // a worker was called and has not looked into the queues yet
-	gone   chan struct{}
+	o       Options
+	batch   int // how many tasks a worker takes at once beyond the one that it runs; zero is none
+	queues  []queue
+	workers []rrWorker
+	dealt   atomic.Uint64
+	free    atomic.Int64 // idle workers, and workers that have not been started yet
+	coming  atomic.Bool  // a called worker has not looked into the queues yet
+	gone    chan struct{}
 
 	panicked atomic.Uint64
 	refused  atomic.Uint64
-	dropped  atomic.Uint64 // from hands; queues count their own
+	dropped  atomic.Uint64 // from local queues; queues count their own
 
 	mu sync.Mutex
 	// Guarded by mu.
-	idle    []*seat // the last one to become idle is the first to be called
-	started int     // workers, the first of seats
-	live    int     // those that have not ended
+	idle    []*rrWorker // the last one to become idle is the first to be called
+	started int         // how many of workers have been started, from the first on
+	live    int         // started workers that have not ended
 	callers int
 	called  uint64 // tasks that callers ran, or are running
 	closed  bool
 	ended   bool
 }
 
-// queue is one of the queues.
+// queue is one of the queues of a RoundRobin.
 type queue struct {
 	mu sync.Mutex
 	// Guarded by mu; n is read without it as well.
@@ -57,26 +57,26 @@ type queue struct {
 	_ [64]byte // queues do not share a cache line
 }
 
-// seat is a worker of a RoundRobin.
-type seat struct {
+// rrWorker is a worker of a RoundRobin.
+type rrWorker struct {
 	of   *RoundRobin
 	wake chan struct{} // capacity 1
-	at   int           // the queue that is next
+	at   int           // the index of the queue to look into next
 	ran  atomic.Uint64 // tasks that have ended
 
-	mu   sync.Mutex
-	hand hand // filled and robbed under mu
+	mu    sync.Mutex
+	local localQueue // filled and stolen from under mu
 
-	_ [64]byte // seats do not share a cache line
+	_ [64]byte // workers do not share a cache line
 }
 
-// NewRoundRobin makes a RoundRobin. Options may be nil. Nothing runs until the first task comes.
+// NewRoundRobin makes a RoundRobin with options o, which may be nil. No goroutine is started before the first task.
 func NewRoundRobin(o *Options) *RoundRobin {
 	c := o.withDefaults(false)
 	c.Queue = max(1, c.Queue)
-	e := &RoundRobin{o: c, queues: make([]queue, c.Queues), seats: make([]seat, c.Workers), gone: make(chan struct{})}
-	for i := range e.seats {
-		s := &e.seats[i]
+	e := &RoundRobin{o: c, queues: make([]queue, c.Queues), workers: make([]rrWorker, c.Workers), gone: make(chan struct{})}
+	for i := range e.workers {
+		s := &e.workers[i]
 		s.of, s.wake, s.at = e, make(chan struct{}, 1), i%c.Queues
 	}
 	if c.Policy != DropOldest {
@@ -86,22 +86,21 @@ func NewRoundRobin(o *Options) *RoundRobin {
 	return e
 }
 
-// Submit hands a task over, see [Executor]. The key means nothing. Full means that all queues are.
+// Submit submits a task, see [Executor]. The key is ignored. The executor is full if all queues are.
 func (e *RoundRobin) Submit(_ uint64, task func()) error {
 	mustBeTask(task)
 	_, err := e.deal([]func(){task}, e.o.Policy)
 	return err
 }
 
-// TrySubmit hands a task over without waiting, see [Executor].
+// TrySubmit submits a task without waiting, see [Executor]. The key is ignored.
 func (e *RoundRobin) TrySubmit(_ uint64, task func()) error {
 	mustBeTask(task)
 	_, err := e.deal([]func(){task}, Refuse)
 	return err
 }
 
-// SubmitBatch hands many tasks over at once, see [Shared.SubmitBatch]. They go to one queue, as far as it has room; the workers that
-// are free share them.
+// SubmitBatch submits many tasks at once, see [Shared.SubmitBatch]. They go to one queue, as far as it has room; the free workers share them.
 func (e *RoundRobin) SubmitBatch(_ uint64, tasks []func()) (n int, err error) {
 	mustBeTasks(tasks)
 	if len(tasks) == 0 {
@@ -110,13 +109,13 @@ func (e *RoundRobin) SubmitBatch(_ uint64, tasks []func()) (n int, err error) {
 	return e.deal(tasks, e.o.Policy)
 }
 
-// deal puts tasks into the queue whose turn it is, or into others if that is full, and applies the policy when all are. It returns how
-// many were accepted.
+// deal puts tasks into the next queue in turn, or into others if that queue is full. If all queues are full, deal applies the policy. It returns
+// the number of accepted tasks.
 func (e *RoundRobin) deal(tasks []func(), policy Policy) (n int, err error) {
-	turn := int(e.dealt.Add(1) % uint64(len(e.queues)))
+	first := int(e.dealt.Add(1) % uint64(len(e.queues)))
 	for {
 		for i := range e.queues {
-			q := &e.queues[(turn+i)%len(e.queues)]
+			q := &e.queues[(first+i)%len(e.queues)]
 			accepted, closed := q.add(tasks[n:], e.o.Queue)
 			n += accepted
 			if accepted > 0 && e.free.Load() > 0 {
@@ -130,7 +129,7 @@ func (e *RoundRobin) deal(tasks []func(), policy Policy) (n int, err error) {
 				return n, nil
 			}
 		}
-		if err := e.overflow(&e.queues[turn], tasks[n], policy); err != nil {
+		if err := e.overflow(&e.queues[first], tasks[n], policy); err != nil {
 			e.refused.Add(uint64(len(tasks) - n))
 			return n, err
 		}
@@ -140,7 +139,7 @@ func (e *RoundRobin) deal(tasks []func(), policy Policy) (n int, err error) {
 	}
 }
 
-// add accepts as many of the tasks as there is room for.
+// add accepts as many of the tasks as the queue has room for.
 func (q *queue) add(tasks []func(), bound int) (n int, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -154,7 +153,8 @@ func (q *queue) add(tasks []func(), bound int) (n int, closed bool) {
 	return n, false
 }
 
-// fullLocked reports whether there is no room. While somebody waits there is none for others: take makes room, and fills it.
+// fullLocked reports whether there is no room. If submitters wait, there is no room for others: take makes room and fills it before it releases
+// the lock.
 func (q *queue) fullLocked(bound int) bool { return q.tasks.n >= bound }
 
 func (q *queue) addLocked(task func()) {
@@ -163,14 +163,14 @@ func (q *queue) addLocked(task func()) {
 	q.submitted++
 }
 
-// overflow is what is done with a task when all queues are full; q is the one it was dealt to. What is refused is counted by the caller.
+// overflow applies the policy to a task that finds all queues full. The task was dealt to q. The caller counts a refused task.
 func (e *RoundRobin) overflow(q *queue, task func(), policy Policy) error {
 	q.mu.Lock()
 	switch {
 	case q.closed:
 		q.mu.Unlock()
 		return ErrClosed
-	case !q.fullLocked(e.o.Queue) || policy == DropOldest: // there is room after all, or we make it
+	case !q.fullLocked(e.o.Queue) || policy == DropOldest: // there is room after all, or dropping a task makes room
 		if q.fullLocked(e.o.Queue) {
 			q.tasks.pop()
 			q.n.Add(-1)
@@ -215,10 +215,10 @@ func (e *RoundRobin) runHere(task func()) error {
 	return nil
 }
 
-// take takes the task that is next in hand, or else the oldest of the first queue, from the one whose turn it is, that has one, or
-// else one that another worker has in hand.
-func (s *seat) take() func() {
-	if task := s.hand.take(); task != nil {
+// take takes the next task: from the worker's local queue, else from the first queue that has one, in turn, else from the local queue of another
+// worker. It returns nil if there is none.
+func (s *rrWorker) take() func() {
+	if task := s.local.take(); task != nil {
 		return task
 	}
 	e := s.of
@@ -230,10 +230,10 @@ func (s *seat) take() func() {
 			task = q.take(s)
 		}
 	}
-	for i := 0; i < len(e.seats) && task == nil; i++ {
-		if other := &e.seats[i]; other.hand.left() > 0 {
+	for i := 0; i < len(e.workers) && task == nil; i++ {
+		if other := &e.workers[i]; other.local.left() > 0 {
 			other.mu.Lock()
-			task = other.hand.take()
+			task = other.local.take()
 			other.mu.Unlock()
 		}
 	}
@@ -243,9 +243,9 @@ func (s *seat) take() func() {
 	return task
 }
 
-// take takes the oldest task, if there is one. While no worker is free it gives s others in hand: not more than half of what there is,
-// for the sake of those who come next.
-func (q *queue) take(s *seat) func() {
+// take takes the oldest task, or returns nil. While no worker is free, it also moves tasks to the local queue of s: at most half of the rest of
+// the queue, so that other workers find tasks too.
+func (q *queue) take(s *rrWorker) func() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.tasks.n == 0 {
@@ -256,11 +256,11 @@ func (q *queue) take(s *seat) func() {
 	if s.of.free.Load() == 0 {
 		if n = min(s.of.batch, (q.tasks.n+1)/2); n > 0 {
 			s.mu.Lock()
-			s.hand.fill(&q.tasks, n)
+			s.local.fill(&q.tasks, n)
 			s.mu.Unlock()
 		}
 	}
-	q.n.Add(int64(-1 - n)) // after the fill: who looks sees the tasks here or there
+	q.n.Add(int64(-1 - n)) // after the fill, so that waiting always sees the tasks in one of the two places
 	bound := s.of.o.Queue
 	for q.line.first != nil && q.tasks.n < bound {
 		w := q.line.first
@@ -270,28 +270,29 @@ func (q *queue) take(s *seat) func() {
 	return task
 }
 
-// waiting reports whether there are tasks in a queue or in a hand.
+// waiting reports whether there are tasks in a queue or in a local queue.
 func (e *RoundRobin) waiting() bool {
 	for i := range e.queues {
 		if e.queues[i].n.Load() > 0 {
 			return true
 		}
 	}
-	for i := range e.seats {
-		if e.seats[i].hand.left() > 0 {
+	for i := range e.workers {
+		if e.workers[i].local.left() > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// call wakes an idle worker, or starts one, if there is one, and none is coming already. That one calls the next if there is more to do.
+// call wakes an idle worker or starts a new one, if there is one and no other worker is coming. If there is more to do, that worker calls the
+// next.
 func (e *RoundRobin) call() {
 	if e.coming.Load() || !e.coming.CompareAndSwap(false, true) {
 		return
 	}
 	e.mu.Lock()
-	var s *seat
+	var s *rrWorker
 	if n := len(e.idle); n > 0 {
 		s = e.idle[n-1]
 		e.idle = e.idle[:n-1]
@@ -300,8 +301,8 @@ func (e *RoundRobin) call() {
 		s.wake <- struct{}{}
 		return
 	}
-	if e.started < len(e.seats) && !e.ended {
-		s = &e.seats[e.started]
+	if e.started < len(e.workers) && !e.ended {
+		s = &e.workers[e.started]
 		e.started++
 		e.live++
 		e.free.Add(-1)
@@ -313,13 +314,13 @@ func (e *RoundRobin) call() {
 }
 
 // work is the goroutine of a worker, as in a pool.
-func (s *seat) work() {
-	s.of.coming.Store(false) // before it looks
+func (s *rrWorker) work() {
+	s.of.coming.Store(false) // before the worker looks into the queues
 	for s.run() {
 	}
 }
 
-func (s *seat) run() (again bool) {
+func (s *rrWorker) run() (again bool) {
 	var task func()
 	defer func() {
 		if task == nil {
@@ -328,7 +329,7 @@ func (s *seat) run() (again bool) {
 		v := recover()
 		report(v, &s.of.panicked, s.of.o.Logger)
 		s.ran.Add(1)
-		if again = v != nil; !again { // runtime.Goexit: this goroutine ends, whatever we do
+		if again = v != nil; !again { // runtime.Goexit: this goroutine ends in any case
 			go s.work()
 		}
 	}()
@@ -344,8 +345,8 @@ func (s *seat) run() (again bool) {
 	}
 }
 
-// park waits until there may be something to do, or returns false: then the worker is to end.
-func (s *seat) park() bool {
+// park waits until there may be a task. It returns false if the worker is to end.
+func (s *rrWorker) park() bool {
 	e := s.of
 	e.mu.Lock()
 	if e.closed {
@@ -360,7 +361,7 @@ func (s *seat) park() bool {
 	e.idle = append(e.idle, s)
 	e.free.Add(1)
 	e.mu.Unlock()
-	if e.waiting() { // it came before we said that we are idle
+	if e.waiting() { // a task may have come before this worker was marked as idle
 		e.mu.Lock()
 		if i := slices.Index(e.idle, s); i >= 0 {
 			e.idle = slices.Delete(e.idle, i, i+1)
@@ -371,11 +372,11 @@ func (s *seat) park() bool {
 		e.mu.Unlock()
 	}
 	<-s.wake
-	e.coming.Store(false) // before it looks
+	e.coming.Store(false) // before the worker looks into the queues
 	return true
 }
 
-// Stats returns the counters, of all queues together.
+// Stats returns the sum of the counters of all queues.
 func (e *RoundRobin) Stats() Stats {
 	var s Stats
 	e.mu.Lock()
@@ -383,8 +384,8 @@ func (e *RoundRobin) Stats() Stats {
 	s.Submitted = e.called
 	s.Run = e.called - uint64(e.callers)
 	e.mu.Unlock()
-	for i := range e.seats {
-		s.Run += e.seats[i].ran.Load()
+	for i := range e.workers {
+		s.Run += e.workers[i].ran.Load()
 	}
 	s.Panicked, s.Refused, s.Dropped = e.panicked.Load(), e.refused.Load(), e.dropped.Load()
 	for i := range e.queues {
@@ -393,29 +394,29 @@ func (e *RoundRobin) Stats() Stats {
 		s.add(Stats{Submitted: q.submitted, Dropped: q.dropped, Queued: q.tasks.n})
 		q.mu.Unlock()
 	}
-	for i := range e.seats {
-		s.Queued += e.seats[i].hand.left()
+	for i := range e.workers {
+		s.Queued += e.workers[i].local.left()
 	}
 	s.Running = int(s.Submitted - s.Run - s.Dropped - uint64(s.Queued))
 	return s
 }
 
-// Shutdown runs what was accepted and ends, see [Shared.Shutdown].
+// Shutdown runs the accepted tasks and ends the executor, see [Shared.Shutdown].
 func (e *RoundRobin) Shutdown(ctx context.Context) error { return shutdownAll(ctx, e) }
 
-// Close drops what has not begun and ends, see [Shared.Close].
+// Close drops the tasks that have not begun and ends the executor, see [Shared.Close].
 func (e *RoundRobin) Close() error {
 	closeAll(e)
 	return nil
 }
 
-// stop is described at part.
+// stop implements part.
 func (e *RoundRobin) stop(drop bool) {
-	for i := range e.queues { // all of them before the workers are told, so that who sees closed sees the last task
+	for i := range e.queues { // all queues before the workers, so that a worker that sees closed sees the last task
 		q := &e.queues[i]
 		q.mu.Lock()
 		q.closed = true
-		q.line.turnAway(ErrClosed)
+		q.line.rejectAll(ErrClosed)
 		if drop {
 			n := q.tasks.clear()
 			q.n.Add(int64(-n))
@@ -423,10 +424,10 @@ func (e *RoundRobin) stop(drop bool) {
 		}
 		q.mu.Unlock()
 	}
-	for i := range e.seats {
-		if s := &e.seats[i]; drop {
+	for i := range e.workers {
+		if s := &e.workers[i]; drop {
 			s.mu.Lock()
-			e.dropped.Add(uint64(s.hand.rob(batchSize, nil)))
+			e.dropped.Add(uint64(s.local.steal(batchSize, nil)))
 			s.mu.Unlock()
 		}
 	}
@@ -434,7 +435,7 @@ func (e *RoundRobin) stop(drop bool) {
 	defer e.mu.Unlock()
 	e.closed = true
 	for _, s := range e.idle {
-		s.wake <- struct{}{} // there is room: nobody else may wake it
+		s.wake <- struct{}{} // does not block: only one goroutine at a time may wake a worker
 	}
 	e.free.Add(int64(-len(e.idle)))
 	e.idle = nil
@@ -443,7 +444,7 @@ func (e *RoundRobin) stop(drop bool) {
 
 func (e *RoundRobin) done() <-chan struct{} { return e.gone }
 
-// endLocked notes that the executor is gone, if it is.
+// endLocked closes gone if the executor is closed, no task waits, and the last worker and the last caller have ended.
 func (e *RoundRobin) endLocked() {
 	if e.closed && !e.ended && e.live == 0 && e.callers == 0 && !e.waiting() {
 		e.ended = true

@@ -1,13 +1,13 @@
 package workerpool
 
-// The strands of one shard: how tasks get into them, and out.
+// This file has the way of tasks into the strands of a shard, and out of them.
 
 // fullLocked reports whether there is no room for another task of s, which may be nil.
 func (sh *shard) fullLocked(s *strand) bool {
 	return sh.queued >= sh.bound || s != nil && s.tasks.n >= sh.of.o.Queue
 }
 
-// strandLocked returns the strand of a key, perhaps a new one.
+// strandLocked returns the strand of a key. If there is none, it makes one.
 func (sh *shard) strandLocked(key uint64) *strand {
 	s := sh.strands[key]
 	if s != nil {
@@ -18,7 +18,7 @@ func (sh *shard) strandLocked(key uint64) *strand {
 		sh.kept--
 	} else {
 		s = &strand{shard: sh}
-		s.run = s.turn
+		s.run = s.runBurst
 	}
 	s.key = key
 	sh.strands[key] = s
@@ -26,7 +26,7 @@ func (sh *shard) strandLocked(key uint64) *strand {
 	return s
 }
 
-// addLocked accepts a task, and returns the worker to call when the lock is released.
+// addLocked accepts a task. It returns the worker to call after the lock has been released, or nil.
 func (sh *shard) addLocked(s *strand, task func()) *worker {
 	s.tasks.push(task)
 	sh.queued++
@@ -38,7 +38,7 @@ func (sh *shard) addLocked(s *strand, task func()) *worker {
 	return sh.of.pool.resume(s.run)
 }
 
-// submit is Submit.
+// submit implements Submit.
 func (sh *shard) submit(key uint64, task func()) error {
 	sh.mu.Lock()
 	if sh.closed {
@@ -59,12 +59,12 @@ func (sh *shard) submit(key uint64, task func()) error {
 	return nil
 }
 
-// overflow is what submit does when there is no room. It releases mu.
+// overflow handles a task that finds no room, by the policy. It releases mu.
 func (sh *shard) overflow(key uint64, task func()) error {
 	switch s := sh.strands[key]; {
 	case sh.of.o.Policy == DropOldest && s != nil && s.tasks.n > 0:
 		s.tasks.pop()
-		s.tasks.push(task) // it is ready, since it had a task
+		s.tasks.push(task) // s is ready, since it had a task
 		sh.dropped++
 		sh.submitted++
 		sh.mu.Unlock()
@@ -81,16 +81,16 @@ func (sh *shard) overflow(key uint64, task func()) error {
 	return ErrFull
 }
 
-// await waits until w is told its outcome, or gives up.
+// await waits until w gets its result, or gives up after WaitTimeout.
 func (sh *shard) await(w *waiter, s *strand) error {
 	err, told := w.await(sh.of.o.WaitTimeout)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if !told {
 		if w.in {
-			sh.turnAwayLocked(w, ErrFull)
+			sh.rejectLocked(w, ErrFull)
 		}
-		err = <-w.result // ours, or one that came at the last moment
+		err = <-w.result // ErrFull from rejectLocked, or a result that came at the last moment
 	}
 	if err != nil {
 		sh.refused++
@@ -99,17 +99,17 @@ func (sh *shard) await(w *waiter, s *strand) error {
 	return err
 }
 
-// turnAwayLocked tells w that it waits in vain.
-func (sh *shard) turnAwayLocked(w *waiter, err error) {
+// rejectLocked ends the wait of w with err.
+func (sh *shard) rejectLocked(w *waiter, err error) {
 	s := w.strand
 	s.waiting--
 	sh.line.leave(w, err)
 	sh.forgetLocked(s)
 }
 
-// letInLocked moves tasks of those who wait into their strands, where there is room, in the order of the line. It returns the worker to
-// call. It is called whenever there is more room, before mu is released, so that nobody who waits is overtaken.
-func (sh *shard) letInLocked() *worker {
+// admitLocked moves tasks of waiting submitters into their strands, where there is room, in the order of arrival. It returns the worker to call,
+// or nil. It is called whenever room was made, before mu is released, so that no waiting submitter is overtaken.
+func (sh *shard) admitLocked() *worker {
 	var called *worker
 	for w := sh.line.first; w != nil && sh.queued < sh.bound; {
 		next, s := w.next, w.strand
@@ -125,7 +125,7 @@ func (sh *shard) letInLocked() *worker {
 	return called
 }
 
-// forgetLocked lets go of a strand that has nothing to do.
+// forgetLocked removes a strand from the map if it has no tasks, no waiting submitters and no worker.
 func (sh *shard) forgetLocked(s *strand) {
 	if s.ready || s.waiting > 0 || s.tasks.n > 0 {
 		return
@@ -133,7 +133,7 @@ func (sh *shard) forgetLocked(s *strand) {
 	if sh.strands[s.key] == s {
 		delete(sh.strands, s.key)
 	}
-	if len(sh.strands) == 0 && sh.most > keptStrands { // maps keep what they have grown to
+	if len(sh.strands) == 0 && sh.most > keptStrands { // a map never shrinks, so it is replaced
 		sh.strands, sh.most = make(map[uint64]*strand), 0
 	}
 	if sh.kept < keptStrands && len(s.tasks.places) <= keptPlaces {
@@ -143,9 +143,9 @@ func (sh *shard) forgetLocked(s *strand) {
 	}
 }
 
-// turn runs tasks of a strand, on a worker of the pool. A task that panics or ends its goroutine ends the turn, and what is left is for
-// the next one.
-func (s *strand) turn() {
+// runBurst runs up to Options.Burst tasks of a strand, on a worker of the pool. If a task panics or ends its goroutine, the burst ends, and the
+// next burst runs the rest.
+func (s *strand) runBurst() {
 	defer s.yield()
 	left := s.shard.of.o.Burst
 	for task := s.fetch(left); task != nil; {
@@ -153,18 +153,18 @@ func (s *strand) turn() {
 		if left--; left == 0 {
 			return
 		}
-		if task = s.hand.take(); task == nil {
+		if task = s.local.take(); task == nil {
 			task = s.fetch(left)
 		}
 	}
 }
 
-// fetch takes the next task, and up to left−1 more in hand: no other key is held up by that, and those of this key have to wait anyway.
-// Under DropOldest there is only one, so that the oldest can be dropped.
+// fetch takes the next task, and up to left−1 more into the local queue. That holds up no other key, and the tasks of this key have to wait
+// anyway. Under DropOldest it takes only one, so that the oldest can be dropped.
 func (s *strand) fetch(left int) func() {
 	sh := s.shard
 	sh.mu.Lock()
-	task := s.hand.take() // what a turn before has left, that ended early
+	task := s.local.take() // the rest of an earlier burst that a panic ended
 	if task == nil && s.tasks.n == 0 {
 		sh.mu.Unlock()
 		return nil
@@ -180,19 +180,19 @@ func (s *strand) fetch(left int) func() {
 	task = s.tasks.pop()
 	n := 0
 	if sh.of.o.Policy != DropOldest {
-		// Not more than a quarter of the queue, or its bound would mean nothing.
+		// At most a quarter of the queue's bound: tasks in the local queue no longer count towards that bound.
 		if n = min(left-1, s.tasks.n, batchSize, sh.of.o.Queue/4); n > 0 {
-			s.hand.fill(&s.tasks, n)
+			s.local.fill(&s.tasks, n)
 		}
 	}
 	sh.queued -= n + 1
-	called := sh.letInLocked()
+	called := sh.admitLocked()
 	sh.mu.Unlock()
 	called.call()
 	return task
 }
 
-// yield ends a turn: the strand goes to the end of the pool's queue if it has more to do.
+// yield ends a burst. If the strand has more tasks, it goes to the end of the pool's queue.
 func (s *strand) yield() {
 	sh := s.shard
 	sh.mu.Lock()
@@ -201,7 +201,7 @@ func (s *strand) yield() {
 		sh.running--
 	}
 	var called *worker
-	if s.tasks.n > 0 || s.hand.left() > 0 {
+	if s.tasks.n > 0 || s.local.left() > 0 {
 		called = sh.of.pool.resume(s.run)
 	} else {
 		s.ready = false
@@ -211,21 +211,21 @@ func (s *strand) yield() {
 	called.call()
 }
 
-// stop is described at part; the pool is stopped afterwards.
+// stop closes the shard as part describes. The pool is stopped afterwards.
 func (sh *shard) stop(drop bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.closed = true
 	for sh.line.first != nil {
-		sh.turnAwayLocked(sh.line.first, ErrClosed)
+		sh.rejectLocked(sh.line.first, ErrClosed)
 	}
 	if !drop {
 		return
 	}
 	for _, s := range sh.strands {
-		n := s.tasks.clear() + s.hand.rob(batchSize, nil)
+		n := s.tasks.clear() + s.local.steal(batchSize, nil)
 		sh.dropped += uint64(n)
 	}
 	sh.queued = 0
-	clear(sh.strands) // those that run do without
+	clear(sh.strands) // running strands no longer need the map
 }

@@ -16,7 +16,7 @@ func TestStrandIsFair(t *testing.T) {
 		const burst = 5
 		e := workerpool.NewStrand(&workerpool.Options{Workers: 1, Burst: burst})
 		release := hold(t, e, 0)
-		var order []uint64 // written by the one worker
+		var order []uint64 // written by the only worker
 		for range 200 {
 			must(t, e.Submit(1, func() { order = append(order, 1) }))
 		}
@@ -36,7 +36,7 @@ func TestStrandIsFair(t *testing.T) {
 	})
 }
 
-// A key that blocks holds up itself: its own queue fills, and all others go on.
+// A key that blocks holds up only itself: its own queue fills, and all other keys go on.
 func TestStrandBlocksOneKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := workerpool.NewStrand(&workerpool.Options{Workers: 2, Queue: 10})
@@ -62,7 +62,7 @@ func TestStrandBlocksOneKey(t *testing.T) {
 	})
 }
 
-// Total bounds all keys together; who waits for it is let in, whatever the key, and who gives up leaves nothing behind.
+// Total bounds all keys together. A submitter that waits for it is admitted, whatever its key, and one that gives up leaves nothing behind.
 func TestStrandTotal(t *testing.T) {
 	for _, p := range []workerpool.Policy{workerpool.Wait, workerpool.Refuse, workerpool.DropOldest} {
 		synctest.Test(t, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestStrandTotal(t *testing.T) {
 				must(t, e.Submit(1+i, func() { ran.Add(1) }))
 			}
 			want(t, e.TrySubmit(99, func() {}), workerpool.ErrFull)
-			want(t, e.Submit(99, func() {}), workerpool.ErrFull) // under Wait after the time-out
+			want(t, e.Submit(99, func() {}), workerpool.ErrFull) // under Wait after the timeout
 			if n := e.Keys(); n != 41 {
 				t.Fatalf("%d keys", n)
 			}
@@ -86,7 +86,7 @@ func TestStrandTotal(t *testing.T) {
 				t.Fatal("it waits, or does not")
 			}
 			if p == workerpool.DropOldest {
-				must(t, e.Submit(7, func() { ran.Add(1) })) // which has a task to be dropped
+				must(t, e.Submit(7, func() { ran.Add(1) })) // this key has a task that can be dropped
 			}
 			release()
 			if !waiting() {
@@ -104,7 +104,7 @@ func TestStrandTotal(t *testing.T) {
 	}
 }
 
-// A key costs memory only while it has tasks: after a burst of many, what they took is given back.
+// A key costs memory only while it has tasks: after a burst of many keys their memory is given back.
 func TestStrandGivesMemoryBack(t *testing.T) {
 	heap := func() uint64 {
 		runtime.GC()

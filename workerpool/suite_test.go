@@ -13,15 +13,15 @@ import (
 	"github.com/sluice-push/sluice/workerpool"
 )
 
-// background is the context of tests that end otherwise.
+// background is the context of tests that end by other means.
 var background = context.Background()
 
-// shutdowner is what the benchmarks end executors with.
+// shutdowner is an executor that the benchmarks can shut down.
 type shutdowner interface {
 	Shutdown(ctx context.Context) error
 }
 
-// executor is what all of the package can do.
+// executor is the set of methods that all executors of the package have.
 type executor interface {
 	workerpool.Executor
 	shutdowner
@@ -45,8 +45,8 @@ var kinds = []kind{
 	{"Strand", true, func(o *workerpool.Options) executor { return workerpool.NewStrand(o) }},
 }
 
-// forAll runs a test for each executor, in a bubble of fake time, in which a test that hangs fails at once. The executor that the test
-// makes is closed, and must leave nothing behind.
+// forAll runs a test for each executor, in a bubble of fake time, in which a test that hangs fails at once. The executor that the test makes is
+// closed, and must leave no goroutine behind.
 func forAll(t *testing.T, test func(t *testing.T, k kind)) {
 	t.Helper()
 	for _, k := range kinds {
@@ -56,7 +56,7 @@ func forAll(t *testing.T, test func(t *testing.T, k kind)) {
 	}
 }
 
-// forPolicies is forAll for each policy that the executor has.
+// forPolicies runs forAll for each policy that the executor accepts.
 func forPolicies(t *testing.T, test func(t *testing.T, k kind, p workerpool.Policy)) {
 	t.Helper()
 	forAll(t, func(t *testing.T, k kind) {
@@ -77,7 +77,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// want fails the test unless err is the one.
+// want fails the test unless err is the wanted error.
 func want(t *testing.T, err, expected error) {
 	t.Helper()
 	if !errors.Is(err, expected) {
@@ -93,7 +93,7 @@ func wantStats(t *testing.T, e executor, expected workerpool.Stats) {
 	}
 }
 
-// hold occupies a worker until release is called; it returns when the worker is at it.
+// hold occupies a worker until release is called. It returns when the worker is occupied.
 func hold(t *testing.T, e executor, key uint64) (release func()) {
 	t.Helper()
 	begun, held := make(chan struct{}), make(chan struct{})
@@ -105,7 +105,7 @@ func hold(t *testing.T, e executor, key uint64) (release func()) {
 	return func() { close(held) }
 }
 
-// one are options for one worker with two places in one queue.
+// one returns options for one worker and one queue with two places.
 func one(p workerpool.Policy) *workerpool.Options {
 	return &workerpool.Options{Workers: 1, Queues: 1, Queue: 2, Policy: p}
 }
@@ -130,7 +130,7 @@ func TestRunsAll(t *testing.T) {
 				if n != len(tasks) || err != nil {
 					t.Errorf("SubmitBatch = %d, %v", n, err)
 				}
-				clear(tasks) // it is ours again
+				clear(tasks) // the slice belongs to the caller again
 			})
 		}
 		wg.Wait()
@@ -165,7 +165,7 @@ func TestPolicies(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- e.Submit(1, task(3)) }()
 			synctest.Wait()
-			want(t, e.TrySubmit(1, task(4)), workerpool.ErrFull) // nobody overtakes
+			want(t, e.TrySubmit(1, task(4)), workerpool.ErrFull) // a waiting submitter is not overtaken
 			release()
 			must(t, <-done)
 			expected.Submitted, expected.Run, expected.Refused, runs[3] = 4, 4, 2, 1
@@ -209,7 +209,7 @@ func TestPolicies(t *testing.T) {
 	})
 }
 
-// Who waits gives up after the time-out, not before, and not at all when there is none.
+// A waiting submitter gives up after the timeout, not before, and never if there is no timeout.
 func TestWaitTimeout(t *testing.T) {
 	forAll(t, func(t *testing.T, k kind) {
 		for _, timeout := range []time.Duration{0, time.Minute, -1} {
@@ -240,12 +240,12 @@ func TestWaitTimeout(t *testing.T) {
 	})
 }
 
-// Those who wait are let in first come, first served.
+// Waiting submitters are admitted in the order of arrival.
 func TestWaitersInOrder(t *testing.T) {
 	forAll(t, func(t *testing.T, k kind) {
 		e := k.make(one(workerpool.Wait))
 		release := hold(t, e, 1)
-		var ran []int // written by the one worker
+		var ran []int // written by the only worker
 		for i := range 6 {
 			go func() {
 				if err := e.Submit(1, func() { ran = append(ran, i) }); err != nil {
@@ -289,24 +289,24 @@ func TestSubmitToItself(t *testing.T) {
 	})
 }
 
-// With no queue a task is accepted only for a worker that is free.
+// Without a queue a task is accepted only for a free worker.
 func TestNoQueue(t *testing.T) {
 	for _, k := range kinds {
 		if k.name == "RoundRobin" || k.name == "Strand" {
-			continue // they have one place at least
+			continue // these have at least one place
 		}
 		t.Run(k.name, func(t *testing.T) {
 			e := k.make(&workerpool.Options{Workers: 1, Queue: -1, Policy: workerpool.DropOldest})
 			release := hold(t, e, 1)
 			want(t, e.TrySubmit(1, func() {}), workerpool.ErrFull)
-			want(t, e.Submit(1, func() {}), workerpool.ErrFull) // there is none to be dropped
+			want(t, e.Submit(1, func() {}), workerpool.ErrFull) // there is no task that can be dropped
 			release()
 			must(t, e.Shutdown(background))
 		})
 	}
 }
 
-// Nil tasks are refused before anything is accepted.
+// A nil task panics before any task is accepted.
 func TestNilTask(t *testing.T) {
 	forAll(t, func(t *testing.T, k kind) {
 		e := k.make(nil)
@@ -329,13 +329,13 @@ func TestNilTask(t *testing.T) {
 	})
 }
 
-// A task that panics or ends its goroutine loses neither the worker nor what comes after it.
+// If a task panics or ends its goroutine, neither the worker nor a later task is lost.
 func TestPanics(t *testing.T) {
 	forAll(t, func(t *testing.T, k kind) {
 		log := newLog()
 		e := k.make(&workerpool.Options{Workers: 1, Queue: 1000, Logger: log.logger})
 		release := hold(t, e, 1)
-		var ran []int // written by the one worker
+		var ran []int // written by the only worker
 		for i := range 300 {
 			must(t, e.Submit(1, func() {
 				ran = append(ran, i)

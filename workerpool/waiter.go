@@ -2,18 +2,18 @@ package workerpool
 
 import "time"
 
-// waiter is a Submit that waits for room. Its task is moved into the queue by whoever makes room, so that first come is first served.
+// waiter is a call of Submit that waits for room. The goroutine that makes room moves its task into the queue, in the order of arrival.
 type waiter struct {
 	task       func()
-	result     chan error // capacity 1: nil when the task is in the queue
+	result     chan error // capacity 1; receives nil when the task is in the queue
 	timer      *time.Timer
-	strand     *strand // of a Strand: where the task goes
+	strand     *strand // in a Strand, the strand that the task goes to
 	prev, next *waiter
 	in         bool // in the line
 }
 
-// line is who waits for room in one queue, in order of arrival, and a few waiters for use again, so that waiting does not allocate. It is
-// guarded by the lock of the queue.
+// line is the list of waiters of one queue, in order of arrival. It keeps a few unused waiters, so that waiting does not allocate. The lock of
+// the queue guards it.
 type line struct {
 	first, last *waiter
 	free        *waiter
@@ -23,7 +23,7 @@ type line struct {
 // keptWaiters is how many unused waiters a line keeps.
 const keptWaiters = 16
 
-// join puts a task at the end of the line.
+// join appends a waiter with a task to the line.
 func (l *line) join(task func(), s *strand) *waiter {
 	w := l.free
 	if w != nil {
@@ -43,7 +43,7 @@ func (l *line) join(task func(), s *strand) *waiter {
 	return w
 }
 
-// leave takes w out of the line and tells it the outcome.
+// leave takes w out of the line and sends it the result.
 func (l *line) leave(w *waiter, err error) {
 	if w.prev != nil {
 		w.prev.next = w.next
@@ -59,8 +59,8 @@ func (l *line) leave(w *waiter, err error) {
 	w.result <- err
 }
 
-// turnAway tells all that they wait in vain, and returns how many they were.
-func (l *line) turnAway(err error) int {
+// rejectAll ends the wait of all waiters with err and returns their number.
+func (l *line) rejectAll(err error) int {
 	n := 0
 	for l.first != nil {
 		l.leave(l.first, err)
@@ -69,7 +69,7 @@ func (l *line) turnAway(err error) int {
 	return n
 }
 
-// recycle keeps w for use again. Nobody else may know it.
+// recycle keeps w for use again. The caller must hold the only reference to w.
 func (l *line) recycle(w *waiter) {
 	if l.kept < keptWaiters {
 		w.next = l.free
@@ -78,7 +78,7 @@ func (l *line) recycle(w *waiter) {
 	}
 }
 
-// await returns the outcome, or false when there is none after limit. Zero is no limit.
+// await returns the result, or false if none has come within limit. Zero is no limit.
 func (w *waiter) await(limit time.Duration) (error, bool) { //nolint:staticcheck // the error is the outcome of w, not of await
 	if limit == 0 {
 		return <-w.result, true

@@ -11,22 +11,22 @@ import (
 
 // worker is one goroutine of a pool.
 type worker struct {
-	pool *pool
-	wake chan struct{} // capacity 1
-	hand hand
+	pool  *pool
+	wake  chan struct{} // capacity 1
+	local localQueue
 
-	// Owned by the goroutine, or by who starts it.
+	// Owned by the worker's goroutine, and before it by the goroutine that starts it.
 	started bool
 
 	// Guarded by the pool's mu.
-	called  bool // by callLocked, and has not come yet
+	called  bool // callLocked has chosen it, and it has not arrived yet
 	busy    bool
-	holding bool // in the pool's list of those with tasks in hand
-	retired bool // ends if there is nothing to do
+	holding bool // in the pool's list holding
+	retired bool // ends when it finds no task
 }
 
-// callLocked takes an idle worker, or makes a new one, if there is a task for it and none is coming already. The caller calls it when it
-// has released mu; there may be none, which is nil.
+// callLocked chooses an idle worker, or makes a new one, if there is a task for it and no other worker is coming. It returns nil if there is
+// none to call. The caller calls the worker after it has released mu.
 func (p *pool) callLocked() *worker {
 	if p.coming || p.tasks.n == 0 {
 		return nil
@@ -48,7 +48,7 @@ func (p *pool) callLocked() *worker {
 	return w
 }
 
-// call wakes or starts a worker that callLocked has returned. Nil is none.
+// call wakes or starts a worker that callLocked has returned. A nil worker is allowed and ignored.
 func (w *worker) call() {
 	switch {
 	case w == nil:
@@ -60,14 +60,14 @@ func (w *worker) call() {
 	}
 }
 
-// work is the goroutine of a worker. A task that panics or ends its goroutine unwinds run; the worker then goes on, on this goroutine
-// or another.
+// work is the goroutine of a worker. A task that panics or ends its goroutine unwinds run. The worker then continues, on this goroutine or a new
+// one.
 func (w *worker) work() {
 	for w.run() {
 	}
 }
 
-// run runs tasks until there are none for this worker any more, or one panics: then it returns true.
+// run runs tasks until the worker is to end. If a task panics, run returns true.
 func (w *worker) run() (again bool) {
 	var task func()
 	defer func() {
@@ -76,12 +76,12 @@ func (w *worker) run() (again bool) {
 		}
 		v := recover()
 		report(v, w.pool.panicked, w.pool.o.Logger)
-		if again = v != nil; !again { // runtime.Goexit: this goroutine ends, whatever we do
+		if again = v != nil; !again { // runtime.Goexit: this goroutine ends in any case
 			go w.work()
 		}
 	}()
 	for {
-		if task = w.hand.take(); task == nil {
+		if task = w.local.take(); task == nil {
 			if task = w.next(); task == nil {
 				return false
 			}
@@ -90,14 +90,14 @@ func (w *worker) run() (again bool) {
 	}
 }
 
-// next waits for a task. Nil means that the worker is to end.
+// next waits for a task and returns it. It returns nil if the worker is to end.
 func (w *worker) next() func() {
 	p := w.pool
 	p.mu.Lock()
 	if w.busy {
 		w.busy = false
 		p.busy--
-		p.letInLocked()
+		p.admitLocked()
 	}
 	if w.holding {
 		w.holding = false
@@ -129,9 +129,9 @@ func (w *worker) next() func() {
 	}
 }
 
-// takeLocked takes a task, if there is one: of the queue, or else one that another worker has in hand. Workers take more than one
-// only while all are busy, and then not more than their share. Who becomes idle looks into the hands of the others
-// first, so a task in hand waits, behind one that blocks, only as long as every worker is busy.
+// takeLocked takes a task from the queue, or else from the local queue of another worker. It returns nil if there is none. Workers take more
+// than one task only while all are busy, and then at most their share. A worker that becomes idle steals from the local queues of the others
+// first. So a task in a local queue waits behind a task that blocks only as long as every worker is busy.
 func (w *worker) takeLocked() func() {
 	p := w.pool
 	var task func()
@@ -140,26 +140,26 @@ func (w *worker) takeLocked() func() {
 		task = p.tasks.pop()
 		if p.batch > 0 && p.tasks.n > 0 && len(p.idle) == 0 && p.workers == p.o.Workers {
 			if n := min(p.batch, (p.tasks.n+p.workers-1)/p.workers); n > 0 {
-				w.hand.fill(&p.tasks, n)
+				w.local.fill(&p.tasks, n)
 				w.holdLocked()
 			}
 		}
-	case !w.robLocked():
+	case !w.stealLocked():
 		return nil
 	default:
-		task = w.hand.take() // the first of it is for this worker, and nobody else has seen it
+		task = w.local.take() // stealLocked has left a task in local, which no other worker can take while mu is held
 	}
 	w.busy = true
 	p.busy++
-	p.letInLocked()
+	p.admitLocked()
 	return task
 }
 
-// robLocked takes half of what another worker has in hand, and reports whether it found anything.
-func (w *worker) robLocked() bool {
+// stealLocked takes half of the tasks in the local queue of another worker, and reports whether it found any.
+func (w *worker) stealLocked() bool {
 	for i := len(w.pool.holding) - 1; i >= 0; i-- {
-		other := &w.pool.holding[i].hand
-		if n := other.rob((other.left()+1)/2, &w.hand); n > 0 {
+		other := &w.pool.holding[i].local
+		if n := other.steal((other.left()+1)/2, &w.local); n > 0 {
 			if n > 1 {
 				w.holdLocked()
 			}
@@ -169,44 +169,44 @@ func (w *worker) robLocked() bool {
 	return false
 }
 
-// holdLocked says that w has tasks in hand.
+// holdLocked adds w to the workers that may have tasks in their local queues.
 func (w *worker) holdLocked() {
 	w.holding = true
 	w.pool.holding = append(w.pool.holding, w)
 }
 
-// parkLocked makes w idle.
+// parkLocked adds w to the idle workers.
 func (p *pool) parkLocked(w *worker) {
 	p.idle = append(p.idle, w)
-	if p.o.IdleTime == 0 || p.armed {
+	if p.o.IdleTime == 0 || p.timerSet {
 		return
 	}
 	p.armLocked()
 }
 
-// armLocked sets the alarm, which there is while workers are idle.
+// armLocked sets the idle timer, which runs while workers are idle.
 func (p *pool) armLocked() {
-	p.armed, p.low = true, len(p.idle)
-	if p.alarm == nil {
-		p.alarm = time.AfterFunc(p.o.IdleTime, p.shrink)
+	p.timerSet, p.low = true, len(p.idle)
+	if p.idleTimer == nil {
+		p.idleTimer = time.AfterFunc(p.o.IdleTime, p.shrink)
 	} else {
-		p.alarm.Reset(p.o.IdleTime)
+		p.idleTimer.Reset(p.o.IdleTime)
 	}
 }
 
-// shrink is what the alarm calls. The workers at the bottom of the stack that were never reached since it was set have had nothing to do
-// for all that time: they end. No worker has to know since when it is idle, so that being idle for a moment does not cost a look at
-// the clock.
+// shrink ends superfluous workers; the idle timer calls it. The workers at the bottom of the idle stack that were not reached since the timer
+// was set have been idle for all that time: they end. Because the count low tells how many these are, workers need not record when they became
+// idle, so a short idle time does not cost a reading of the clock.
 func (p *pool) shrink() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.armed = false
+	p.timerSet = false
 	if p.closed {
 		return
 	}
 	for _, w := range p.idle[:p.low] {
 		w.retired = true
-		w.wake <- struct{}{} // there is room: nobody else may wake it
+		w.wake <- struct{}{} // does not block: only one goroutine at a time may wake a worker
 	}
 	p.idle = slices.Delete(p.idle, 0, p.low)
 	if len(p.idle) > 0 {
@@ -228,8 +228,8 @@ func runTask(task func(), panicked *atomic.Uint64, logger *slog.Logger) {
 	returned = true
 }
 
-// report counts a task that panicked with v, or ended its goroutine, which is nil, and says so. It is called while the stack of the
-// task is still there.
+// report counts and logs a task that panicked with v. If the task ended its goroutine, v is nil. report is called while the stack of the task
+// still exists.
 func report(v any, panicked *atomic.Uint64, logger *slog.Logger) {
 	panicked.Add(1)
 	logger.Error("workerpool: task panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
