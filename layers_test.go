@@ -58,6 +58,10 @@ var layers = map[string]layer{
 
 	// The platform.
 	"push":               {},
+	"push/timers":        {ours: []string{"timingwheel"}},
+	"push/admission":     {},
+	"push/forwarded":     {},
+	"push/compression":   {},
 	"push/delta":         {},
 	"push/channel":       {ours: []string{"push", "push/delta"}},
 	"push/protocol":      {ours: []string{"push"}},
