@@ -5,9 +5,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# How long each target is fuzzed: by `make fuzz`, and by `make check`.
+# How long make fuzz fuzzes each target.
 FUZZTIME ?= 60s
-CHECK_FUZZTIME ?= 3s
 # Which benchmarks `make bench` runs, how often, and where: BENCH=Append COUNT=10 PKG=./push/channel.
 BENCH ?= .
 COUNT ?= 1
@@ -24,9 +23,9 @@ LAWSFLAGS ?=
 # More arguments for go test: TESTFLAGS='-run Resume -v'.
 TESTFLAGS ?=
 # Folders with a package-lock.json whose packages tests and generated files need; those that do not exist are passed over.
-NODE_DIRS ?= push/gateway/testdata/sdk push/delta/testdata/node cmd/sluice/page/src sdk/js internal/interop/testdata/node
+NODE_DIRS ?= push/gateway/testdata/sdk push/delta/testdata/node cmd/sluice/page/src sdk/js tools/interop/testdata/node
 # Folders with a requirements.txt, likewise.
-PYTHON_DIRS ?= push/gateway/testdata/python
+PYTHON_DIRS ?= push/gateway/testdata/python examples/clients/grpc-python
 
 # Where `make interop` has cargo build the peer in Rust.
 INTEROP_CARGO := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sluice/interop
@@ -37,7 +36,7 @@ MODULES := $(shell find . -name go.mod -not -path '*/testdata/*' -not -path '*/n
 # What is formatted: everything but what npm may have brought along.
 FORMATTED := $(wildcard *.go) $(patsubst %/,%,$(filter-out bin/ sdk/,$(wildcard */)))
 # A pinned tool, from any folder: $(TOOL) gofumpt.
-TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
+TOOL := go tool -modfile=$(CURDIR)/tools/tools.mod
 # Runs a command in every module.
 each = for m in $(MODULES); do (cd $$m && $(1)); done
 
@@ -47,7 +46,7 @@ help: ## List the targets
 
 .PHONY: deps
 deps: ## Install what building and testing need and this machine lacks
-	@NODE_DIRS="$(NODE_DIRS)" PYTHON_DIRS="$(PYTHON_DIRS)" MODULES="$(MODULES)" tools/deps
+	@NODE_DIRS="$(NODE_DIRS)" PYTHON_DIRS="$(PYTHON_DIRS)" MODULES="$(MODULES) push/gateway/testdata/go" tools/deps
 
 .PHONY: run
 run: ## Start a node with a demo feed on 127.0.0.1:8000
@@ -58,11 +57,10 @@ build: ## Build every module, and the binary as bin/sluice
 	@$(call each,go build -o /dev/null ./...)
 	@if [ -d cmd/sluice ]; then go build -o bin/sluice ./cmd/sluice; fi
 
-# A package that hangs says where after four minutes. The command's tests run nodes, browsers and SDKs, and may take longer.
+# The tests of the command, which run nodes, browsers and SDKs on every transport, take as long as many packages: the others run beside them.
 .PHONY: test
 test: deps ## Run all tests with the race detector, in random order
-	@$(call each,go test -race -shuffle=on -timeout 4m $(TESTFLAGS) $$(go list ./... | grep -v '/cmd/sluice$$'))
-	@go test -race -shuffle=on -timeout 10m $(TESTFLAGS) ./cmd/sluice
+	@$(call each,$(CURDIR)/tools/test -race -shuffle=on -timeout 30m $(TESTFLAGS) ./...)
 
 .PHONY: stress
 stress: ## Run all tests, or those of PKG, COUNT times under the race detector on a busy machine; hours
@@ -70,21 +68,28 @@ stress: ## Run all tests, or those of PKG, COUNT times under the race detector o
 
 .PHONY: check
 check: ## Everything that has to hold before a change is handed in
-	@FUZZTIME=$(CHECK_FUZZTIME) tools/check
+	@tools/check
 
 .PHONY: readme
 readme: deps ## Run every code block of README.md, the guides and the examples' README in a clean clone of HEAD
-	go run ./internal/readme -timeout 30m README.md
-	for f in docs/*.md examples/README.md; do go run ./internal/readme -timeout 10m "$$f" || exit 1; done
+	go run ./tools/readme -timeout 30m README.md
+	for f in docs/*.md examples/README.md; do go run ./tools/readme -timeout 10m "$$f" || exit 1; done
+
+# The long trials, which take some four hours on two processors. They go on after a failure, and end with what failed.
+.PHONY: proof
+proof: ## Run every long trial in turn; four hours
+	@failed=; for trial in proof-session proof-delta proof-websocket proof-hostile proof-replay laws-data interop laws-planted laws autobahn fuzz; do \
+		$(MAKE) $$trial || failed="$$failed $$trial"; done; \
+	[ -z "$$failed" ] || { echo "proof: failed:$$failed" >&2; exit 1; }
 
 .PHONY: proof-replay
-proof-replay: ## Replay the full recordings in SLUICE_DATA to 70 clients at all speeds, with cuts and kills; a quarter of an hour
+proof-replay: ## Replay the full recordings in SLUICE_DATA to 70 clients of all transports at all speeds, with cuts and kills; a quarter of an hour
 	go test -tags proof -count 1 -timeout 40m -v -run '^TestProofReplay$$' ./cmd/sluice
 
 .PHONY: laws-data
 laws-data: ## Publish the order books in SLUICE_DATA to clients that are slow in all ways, and compare every row; five minutes
 	@: "$${SLUICE_DATA:?has to be the folder of the full recordings}"; go build -o bin/sluice ./cmd/sluice; \
-	go run ./push/laws/book -data "$$SLUICE_DATA/binance-2024-08-08" $(LAWSFLAGS)
+	go run ./cmd/sluice/internal/booktrial -data "$$SLUICE_DATA/binance-2024-08-08" $(LAWSFLAGS)
 
 .PHONY: proof-session
 proof-session: ## Close 15,000 sessions by Shutdown, on both engines
@@ -103,7 +108,7 @@ laws: ## Try the laws of docs/laws.md with one seed after the other, for DURATIO
 
 .PHONY: laws-planted
 laws-planted: ## Plant bugs one by one, and see that the laws find each; half an hour
-	go run ./internal/planted -flags '-laws.duration 60s -laws.patience 10s $(TESTFLAGS)' push/laws
+	go run ./tools/planted -flags '-laws.duration 60s -laws.patience 10s $(TESTFLAGS)' push/laws
 
 .PHONY: proof-websocket
 proof-websocket: ## Open and close a million WebSocket connections, in all ways, and see that nothing is left
@@ -111,7 +116,7 @@ proof-websocket: ## Open and close a million WebSocket connections, in all ways,
 
 .PHONY: autobahn
 autobahn: ## Run the Autobahn testsuite against servers and clients of package websocket; half an hour on two processors
-	@env=$$(tools/autobahn-env) && go run ./internal/autobahn -env "$$env" -cases '$(CASES)' -direction '$(DIRECTION)'
+	@env=$$(tools/autobahn-env) && go run ./tools/autobahn -env "$$env" -cases '$(CASES)' -direction '$(DIRECTION)'
 
 .PHONY: bench-library
 bench-library: ## Compare package session with a loop in C, package net and netpoll; a quarter of an hour on a quiet machine
@@ -126,7 +131,7 @@ bench-push: ## Compare the command sluice with a loop in C, a plain hub in Go an
 	@cd bench && go run ./push $(if $(CELLS),-cells $(CELLS)) $(BENCHFLAGS)
 
 .PHONY: proof-hostile
-proof-hostile: ## Attack the library and the command sluice, and see what others notice: clients that do not read, ever new names; five minutes
+proof-hostile: ## Attack the library and the command sluice, and see what others notice: clients that do not read, ever new names, bad tokens, half-open connections; seven minutes
 	@cd bench && go run ./hostile $(BENCHFLAGS)
 
 .PHONY: profile-push
@@ -135,10 +140,24 @@ profile-push: ## Profile the command sluice while it sends to 10,000 clients and
 
 .PHONY: interop
 interop: export CARGO_TARGET_DIR = $(INTEROP_CARGO)
-interop: ## Run package websocket against browsers' and other languages' WebSockets, and print what works
-	@NODE_DIRS=internal/interop/testdata/node PYTHON_DIRS=internal/interop/testdata/python \
-	CARGO_DIRS=internal/interop/testdata/rust MODULES=. tools/deps
-	@cd internal/interop && go vet -tags interop . && go test -tags interop -count 1 -timeout 20m $(TESTFLAGS)
+interop: ## Run what make test leaves out: clients of package websocket, the SDK for Java, the newest etcd
+	@NODE_DIRS=tools/interop/testdata/node PYTHON_DIRS=tools/interop/testdata/python \
+	CARGO_DIRS=tools/interop/testdata/rust JAVA_DIRS=push/gateway/testdata/java MODULES=. tools/deps
+	@cd tools/interop && go vet -tags interop . && go test -tags interop -count 1 -timeout 20m $(TESTFLAGS)
+	@go vet -tags interop ./cmd/sluice && go test -tags interop -count 1 -timeout 10m -run '^TestJava$$' ./cmd/sluice
+	@cd tools/etcd && go build -o ../../bin/etcd . && cd ../.. && ETCD=$(CURDIR)/bin/etcd go test -count 1 -timeout 10m ./discovery/etcd
+
+.PHONY: bench-transports
+bench-transports: ## Compare what each transport and form of the command sluice costs; half an hour on a quiet machine
+	@cd bench && go run ./transports $(BENCHFLAGS)
+
+.PHONY: bench-storm
+bench-storm: ## Cut 15,000 clients with ES256 tokens at once, with limits.connects and without; a quarter of an hour on a quiet machine
+	@cd bench && go run ./storm $(BENCHFLAGS)
+
+.PHONY: bench-tls
+bench-tls: ## Measure what TLS costs the command sluice: memory of 10,000 idle clients, and handshakes; five minutes on a quiet machine
+	@cd bench && go run ./tls $(BENCHFLAGS)
 
 .PHONY: bench-workerpool
 bench-workerpool: ## Measure what a task costs on each executor, and when it starts, beside goroutines and channels
@@ -165,7 +184,7 @@ figures: ## Measure the command as users run it, for some minutes, on a machine 
 	@SLUICE_FIGURES=full go test -run '^$$' -bench Figures -benchtime 1x -timeout 60m ./cmd/sluice
 
 .PHONY: fuzz
-fuzz: ## Fuzz every target for FUZZTIME
+fuzz: ## Fuzz every target for FUZZTIME, a minute; half an hour on two processors. The seeds and found inputs are run by make test
 	@FUZZTIME=$(FUZZTIME) tools/fuzz
 
 # The linter's cache names files by their full path: results of another copy of the same code, since removed, are reported without looking
@@ -182,8 +201,8 @@ vet: ## Run go vet in every module
 # not.
 OTHERS := linux/386 darwin/arm64 windows/amd64
 OTHERS_OF_LIBRARY := linux/arm64 freebsd/amd64 netbsd/amd64 openbsd/amd64
-LIBRARY := ./timingwheel ./workerpool ./codec ./transport ./session ./reconnect ./websocket/... \
-	$(patsubst %,./internal/%,buffer datagram deflate epoll prefetch pulse slowness socket tlsconn wsdial)
+LIBRARY := ./timingwheel ./workerpool ./codec ./transport/... ./session ./reconnect ./rpc/... ./websocket/... \
+	$(patsubst %,./internal/%,buffer datagram deflate eventloop goroutineconn sockopt tlsmem writer proxydial)
 
 .PHONY: vet-others
 vet-others: ## Run go vet for other systems and processors, but for the benchmark, whose peers are not for all

@@ -19,88 +19,161 @@ type layer struct {
 const platform = "push"
 
 // layers is the direction of imports: a package imports only what its row names. Rows point down. A name that ends in "/..." is
-// a row for every package below that folder which has no row of its own; internal/... may be imported by every package.
+// a row for every package below that folder which has no row of its own; internal/... may be imported by every package, and push/internal/...
+// by the platform.
 var layers = map[string]layer{
 	".": {},
 
 	// Small helpers without opinion.
-	"internal/...":    {ours: []string{"internal/..."}},
-	"internal/wsdial": {},
+	"internal/...":       {ours: []string{"internal/..."}},
+	"internal/proxydial": {},
 
 	// What sessions over datagrams stand on.
-	"internal/datagram": {ours: []string{"transport"}},
+	"internal/datagram": {ours: []string{"timingwheel", "transport/udp"}},
+	// What a session on a goroutine of its own stands on.
+	"internal/goroutineconn": {},
 
-	// What a loop needs to accept connections.
-	"internal/door": {ours: []string{"internal/epoll", "transport"}},
+	// Event loops accept connections and have timers.
+	"internal/eventloop": {ours: []string{"timingwheel", "transport"}},
 
-	// A command for testing.
-	"internal/autobahn": {ours: []string{"websocket"}},
+	// Programs for development: nothing imports them.
+	"tools/...": {any: true},
 
 	// The library: leaves first. It uses the standard library only.
 	"timingwheel":    {},
 	"workerpool":     {},
 	"codec":          {},
-	"transport":      {},
-	"websocket/wire": {},
-	"session":        {ours: []string{"timingwheel", "workerpool", "transport"}},
-	"websocket":      {ours: []string{"session", "websocket/wire"}},
-	"reconnect":      {ours: []string{"timingwheel", "transport", "session"}},
-	"rpc":            {ours: []string{"codec", "session", "discovery"}},
 	"rpc/frame":      {},
 	"rpc/pending":    {},
 	"rpc/balance":    {ours: []string{"discovery"}},
+	"transport":      {},
+	"transport/udp":  {},
+	"websocket/wire": {},
+	"session":        {ours: []string{"timingwheel", "workerpool", "transport", "transport/udp"}},
+	"websocket":      {ours: []string{"session", "websocket/wire"}},
 	"discovery":      {},
 
-	// Adapters have one foreign dependency each, and their suite.
+	// Registries; each adapter has one foreign dependency.
 	"discovery/discoverytest": {ours: []string{"discovery"}},
 	"discovery/etcd":          {ours: []string{"discovery"}, foreign: []string{"go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/api/v3"}},
 	"discovery/zookeeper":     {ours: []string{"discovery"}, foreign: []string{"github.com/go-zookeeper/zk"}},
 
-	// The platform.
+	"reconnect": {ours: []string{"timingwheel", "transport", "session"}},
+
+	// The platform. Its own small helpers may be imported by all of it.
+	"push/internal/...":  {},
 	"push":               {},
-	"push/timers":        {ours: []string{"timingwheel"}},
-	"push/admission":     {},
-	"push/forwarded":     {},
-	"push/compression":   {},
 	"push/delta":         {},
 	"push/channel":       {ours: []string{"push", "push/delta"}},
 	"push/protocol":      {ours: []string{"push"}},
+	"push/protocol/json": {ours: []string{"push", "push/protocol"}},
+
+	// The Protobuf form, written by hand, and what is generated from its .proto files: for gRPC, for Connect, and for the tests of the former.
+	"push/protocol/protobuf": {ours: []string{"push", "push/protocol", "push/protocol/json"}},
+	"push/protocol/protobuf/clientv1": {
+		foreign: []string{"google.golang.org/protobuf", "google.golang.org/grpc"},
+	},
+	"push/protocol/protobuf/clientv1/clientv1connect": {
+		ours: []string{"push/protocol/protobuf/clientv1"}, foreign: []string{"connectrpc.com/connect"},
+	},
+	"push/protocol/protobuf/unistream": {
+		foreign: []string{"google.golang.org/protobuf", "google.golang.org/grpc"},
+	},
+	"push/protocol/protobuf/unistream/unistreamconnect": {
+		ours: []string{"push/protocol/protobuf/unistream"}, foreign: []string{"connectrpc.com/connect"},
+	},
+
 	"push/broker":        {ours: []string{"push"}},
 	"push/broker/memory": {ours: []string{"push", "push/broker", "push/channel"}},
 	"push/broker/nats": {
 		ours:    []string{"push", "push/broker", "push/channel"},
 		foreign: []string{"github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2"},
 	},
-	"push/pushtest": {ours: []string{"push", "push/broker"}},
-	"push/pace":     {ours: []string{"push"}},
-	"push/alarm":    {ours: []string{"timingwheel"}},
-	"push/presence": {ours: []string{"push", "push/broker"}},
-	"push/hub":      {ours: []string{"push", "push/channel", "push/broker", "push/pace", "push/alarm", "push/presence", "timingwheel"}},
-	"push/origin":   {},
+	"push/pushtest":    {ours: []string{"push", "push/broker"}},
+	"push/pace":        {ours: []string{"push"}},
+	"push/timers":      {ours: []string{"timingwheel"}},
+	"push/presence":    {ours: []string{"push", "push/broker"}},
+	"push/hub":         {ours: []string{"push", "push/channel", "push/broker", "push/pace", "push/timers", "push/presence", "timingwheel"}},
+	"push/origin":      {},
+	"push/admission":   {},
+	"push/forwarded":   {},
+	"push/compression": {},
 	"push/gateway": {
-		ours: []string{"push", "push/channel", "push/hub", "push/origin", "push/pace", "push/protocol", "session", "timingwheel", "websocket/wire"},
+		ours: []string{
+			"push", "push/admission", "push/channel", "push/compression", "push/forwarded", "push/hub", "push/origin", "push/pace", "push/presence", "push/protocol", "push/protocol/json", "push/protocol/protobuf",
+			"timingwheel",
+		},
 	},
-	"push/api":    {ours: []string{"push", "push/channel", "push/hub", "push/pace", "push/protocol"}},
-	"push/config": {ours: []string{"push", "push/origin"}, foreign: []string{"github.com/goccy/go-yaml"}},
-	"push/load": {
-		ours:    []string{"push", "push/protocol", "push/pushtest/network", "session", "transport", "websocket", "websocket/wire"},
-		foreign: []string{"github.com/HdrHistogram/hdrhistogram-go"},
+	"push/gateway/outbox":     {ours: []string{"push", "push/hub"}},
+	"push/gateway/stream":     {ours: []string{"push", "push/compression", "push/gateway", "push/gateway/outbox", "push/hub", "push/protocol"}},
+	"push/gateway/sse":        {ours: []string{"push", "push/gateway", "push/gateway/stream", "push/hub", "push/protocol"}},
+	"push/gateway/httpstream": {ours: []string{"push", "push/gateway", "push/gateway/stream", "push/protocol"}},
+	"push/gateway/clientrpc": {
+		ours:    []string{"push", "push/gateway", "push/protocol", "push/protocol/protobuf"},
+		foreign: []string{"google.golang.org/grpc", "google.golang.org/protobuf"}, // codes; fields
 	},
-	"push/load/report": {ours: []string{"push/load"}},
+	"push/gateway/grpc/rawstream": {
+		ours: []string{"push/protocol/protobuf"}, foreign: []string{"google.golang.org/grpc", "google.golang.org/protobuf"},
+	},
+	"push/gateway/grpc": {
+		ours: []string{
+			"push", "push/gateway", "push/gateway/clientrpc", "push/gateway/grpc/rawstream", "push/gateway/outbox", "push/protocol",
+			"push/protocol/protobuf/clientv1", "push/protocol/protobuf/unistream",
+		},
+		foreign: []string{"google.golang.org/grpc", "google.golang.org/protobuf"},
+	},
+	"push/gateway/connect": {
+		ours: []string{
+			"push", "push/channel", "push/compression", "push/gateway", "push/gateway/clientrpc", "push/gateway/stream", "push/hub", "push/protocol", "push/protocol/protobuf",
+			"push/protocol/protobuf/clientv1", "push/protocol/protobuf/clientv1/clientv1connect",
+			"push/protocol/protobuf/unistream/unistreamconnect",
+		},
+		foreign: []string{"connectrpc.com/connect", "google.golang.org/grpc", "google.golang.org/protobuf"},
+	},
+	"push/gateway/sessionconn": {ours: []string{"push", "push/gateway", "push/hub", "session"}},
+	"push/gateway/tcp":         {ours: []string{"push", "push/gateway", "push/gateway/sessionconn", "push/protocol", "codec", "session", "transport"}},
+	"push/gateway/websocket":   {ours: []string{"push", "push/compression", "push/gateway", "push/gateway/sessionconn", "session", "websocket/wire"}},
+	"push/api":                 {ours: []string{"push", "push/channel", "push/revocation", "push/hub", "push/pace", "push/protocol/json"}},
+	"push/auth":                {ours: []string{"push", "push/protocol/json"}, foreign: []string{"github.com/golang-jwt/jwt/v5"}},
+	"push/auth/jwks":           {ours: []string{"push/auth"}},
+	"push/revocation":          {ours: []string{"push", "push/auth", "push/channel", "push/hub"}},
+	"push/permission":          {ours: []string{"push", "push/auth"}},
+	"push/config":              {ours: []string{"push", "push/admission", "push/auth", "push/forwarded", "push/origin"}, foreign: []string{"github.com/goccy/go-yaml"}},
 	"push/metrics": {
-		ours:    []string{"push", "push/hub", "push/gateway", "push/api", "push/broker"},
+		ours:    []string{"push", "push/admission", "push/hub", "push/gateway", "push/api", "push/broker"},
 		foreign: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
+	},
+
+	// The suite of all carriers makes the nodes that it needs.
+	"push/pushtest/carriertest": {
+		ours: []string{
+			"push", "push/broker", "push/broker/memory", "push/delta", "push/gateway", "push/hub", "push/protocol", "push/protocol/json",
+			"push/protocol/protobuf", "transport", "websocket",
+		},
 	},
 
 	// A weak network, for tests and for load: it knows nothing of the platform.
 	"push/pushtest/network": {},
 	"push/laws":             {},
 
-	// A command for testing.
-	"push/laws/book": {ours: []string{"push", "push/delta", "push/protocol", "push/pushtest/network", "websocket"}},
-
-	// The binary.
+	// The binary. Its load generator knows of the platform what a client knows.
 	"cmd/...": {any: true},
+	"cmd/sluice/internal/loadtest": {
+		ours: []string{
+			"push", "push/protocol", "push/protocol/json", "push/protocol/protobuf", "push/pushtest/network", "session", "transport", "websocket",
+			"cmd/sluice/internal/clientconn", "cmd/sluice/internal/loadtest/delivery", "cmd/sluice/internal/loadtest/hostclock",
+			"cmd/sluice/internal/loadtest/process", "cmd/sluice/internal/loadtest/reasoncount", "cmd/sluice/internal/loadtest/sink",
+		},
+		foreign: []string{"github.com/HdrHistogram/hdrhistogram-go"},
+	},
+	"cmd/sluice/internal/loadtest/delivery":    {foreign: []string{"github.com/HdrHistogram/hdrhistogram-go"}},
+	"cmd/sluice/internal/loadtest/hostclock":   {},
+	"cmd/sluice/internal/loadtest/process":     {},
+	"cmd/sluice/internal/loadtest/reasoncount": {ours: []string{"cmd/sluice/internal/clientconn", "push", "websocket", "websocket/wire"}},
+	"cmd/sluice/internal/loadtest/report":      {ours: []string{"cmd/sluice/internal/loadtest"}},
+	"cmd/sluice/internal/loadtest/sink": {
+		ours: []string{"push", "push/protocol", "push/protocol/json", "session", "websocket", "cmd/sluice/internal/loadtest/reasoncount"},
+	},
 }
 
 // testModules are the modules that tests may use besides those of their package.
@@ -112,6 +185,8 @@ var testModules = []string{
 	"github.com/chromedp/chromedp",
 	"github.com/chromedp/cdproto",
 	"github.com/prometheus/common",
+	"google.golang.org/protobuf",
+	"golang.org/x/net", // frames of HTTP/2 that no client writes
 }
 
 // rowOf returns the row of a package.
@@ -177,7 +252,7 @@ func refuse(row layer, name, target string, test bool) string {
 		return "the library does not know the platform"
 	case row.any, ours == name:
 		return ""
-	case isOurs && strings.HasPrefix(ours, "internal/"):
+	case isOurs && (strings.HasPrefix(ours, "internal/") || strings.HasPrefix(ours, platform+"/internal/")):
 		return ""
 	case isOurs && (test || slices.Contains(row.ours, ours)):
 		return ""

@@ -163,13 +163,23 @@ func TestPlantedSizes(t *testing.T) {
 
 func TestPlantedPackageSize(t *testing.T) {
 	files := make(map[string]string)
-	for i := range 8 {
+	for i := range 7 {
 		files[fmt.Sprintf("a/f%d.go", i)] = "package a\n" + strings.Repeat("\n", 499)
 	}
 	files["a/f_test.go"] = "package a\n"
 	expect(t, checkSizes(plant(t, files)))
 	files["a/g.go"] = "package a\n"
-	expect(t, checkSizes(plant(t, files)), "package a has 4001 lines without tests, at most 4000")
+	expect(t, checkSizes(plant(t, files)), "package a has 3501 lines without tests, at most 3500")
+}
+
+func TestPlantedSmallPackages(t *testing.T) {
+	files := map[string]string{
+		"a/internal/b/b.go": "package b\n", "a/internal/big/big.go": "package big\n" + strings.Repeat("\n", 299), "internal/two/two.go": "package two\n",
+		"a/a.go": fmt.Sprintf("package a\nimport (\n%q\n%q\n%q\n)\n", modulePath+"/a/internal/b", modulePath+"/internal/two", modulePath+"/a/internal/big"),
+		"c/c.go": fmt.Sprintf("package c\nimport %q\n", modulePath+"/internal/two"),
+	}
+	expect(t, checkSmallPackages(plant(t, files), nil), "package a/internal/b has 1 lines and one importer")
+	expect(t, checkSmallPackages(plant(t, files), map[string]string{"a/internal/b": "x", "internal/two": "y"}), "package internal/two needs no reason")
 }
 
 func TestPlantedHabits(t *testing.T) {

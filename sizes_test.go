@@ -6,31 +6,89 @@ import (
 	"go/token"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 )
 
-// The limits of size. Raise one only in a commit that says why. Generated files have none.
+// The limits of size, which are smoke detectors: code that exceeds one has usually got two subjects. Raise one only in a commit that says why.
+// Generated files have none.
 const (
-	maxFileLines    = 500
-	maxFuncLines    = 70
-	maxParams       = 5
-	maxResults      = 3
-	maxPackageLines = 4000 // without tests
+	maxFileLines     = 500
+	maxFuncLines     = 70
+	maxParams        = 5
+	maxResults       = 3
+	maxPackageLines  = 3500 // without tests
+	fewLines         = 300  // an internal package with fewer lines has two importers, or a reason
+	fewLinesImporter = 1
 )
 
-// largerPackages may have more lines, each for a reason.
+// largerPackages may have more lines, each for a reason. The number is a little above what they have.
 var largerPackages = map[string]int{
-	// Three engines behind one seam (loops, goroutines, datagrams), executors, and frames that are sent from where they lie. What a
-	// socket for datagrams does that knows no sessions is in internal/datagram already; what would leave next are the loops.
-	"session": 8300, // until its parts are packages of their own
+	// The public API, whose comments are half of it, the life of a session, and its glue to three engines. The engines themselves, the write
+	// path and sockets are packages of their own. The glue to event loops (1,300 lines, with TLS and zero copy) uses the session's fields at
+	// each step; an interface between the two would be as large as the code.
+	"session": 5850, // with TLS that others have begun
 
-	"push/hub":  4100, // likewise
-	"transport": 4050, // likewise
+	// Channels, sessions and fan-out share one lock order. Three packages were drawn up: they would call each other in both directions.
+	// The stream of a channel's joins begins and ends with a subscription under the same lock; what its events are is in push/presence.
+	"push/hub": 4250,
+
+	"push/broker/nats": 3900, // one embedded server, one protocol; what other brokers share is in push/broker
+}
+
+// smallPackages are internal packages of less than fewLines lines that a single package imports. Each has a reason.
+var smallPackages = map[string]string{
+	"cmd/sluice/internal/descriptors":        "what is done when descriptors run out, tested without a node",
+	"cmd/sluice/internal/loadtest/hostclock": "files for each system, and a test that starts processes",
+	"cmd/sluice/internal/loadtest/process":   "processes that are started and ended, without what is said to them",
+	"push/internal/agehist":                  "a histogram that knows nothing of channels, with tests of its own",
 }
 
 // Files, functions and packages stay small enough to be read.
 func TestSizes(t *testing.T) {
 	complain(t, checkSizes(repository(t)))
+}
+
+// An internal package that is small and has a single importer is usually a part of that importer.
+func TestSmallPackages(t *testing.T) {
+	complain(t, checkSmallPackages(repository(t), smallPackages))
+}
+
+// checkSmallPackages returns a complaint for each small internal package that a single package imports and that has no reason, and for each
+// reason that no package needs.
+func checkSmallPackages(folders []folder, reasons map[string]string) []string {
+	importers := make(map[string]map[string]bool)
+	lines := make(map[string]int)
+	for _, f := range folders {
+		for _, s := range f.files {
+			if s.isTest() {
+				continue
+			}
+			lines[f.name] += s.lines
+			for _, spec := range s.file.Imports {
+				target, _ := strconv.Unquote(spec.Path.Value)
+				if ours, ok := strings.CutPrefix(target, modulePath+"/"); ok && ours != f.name {
+					if importers[ours] == nil {
+						importers[ours] = make(map[string]bool)
+					}
+					importers[ours][f.name] = true
+				}
+			}
+		}
+	}
+	var complaints []string
+	for _, f := range folders {
+		small := f.isInternal() && !f.foreign && !f.isMain() && lines[f.name] < fewLines && len(importers[f.name]) == fewLinesImporter
+		switch _, reason := reasons[f.name]; {
+		case small && !reason:
+			complaints = append(complaints, fmt.Sprintf("package %s has %d lines and one importer: make it a part of that one, or give a reason in sizes_test.go",
+				f.name, lines[f.name]))
+		case !small && reason:
+			complaints = append(complaints, fmt.Sprintf("package %s needs no reason in sizes_test.go any more", f.name))
+		}
+	}
+	return complaints
 }
 
 // Packages and exported names are documented, tests neither sleep nor skip, and no work is left to be done in a comment.

@@ -2,13 +2,13 @@ package push
 
 import "fmt"
 
-// Error is a refusal that a client or a caller of the HTTP API learns by its code. The numbers are those published for the
-// Centrifuge client protocol (https://centrifugal.dev/docs/server/codes). Compare with errors.Is: two errors are the same when
-// their codes are.
+// Error is a refused request, as a client or a caller of the HTTP API sees it. The code tells the reason. The numbers are those published for
+// the Centrifuge client protocol (https://centrifugal.dev/docs/server/codes). Compare with errors.Is: two errors are the same if their codes
+// are.
 type Error struct {
 	Code      uint32 // 100–399, see the Err… variables
 	Message   string // for people
-	Temporary bool   // the same request may succeed later: SDKs retry by themselves
+	Temporary bool   // the same request may succeed later; the SDKs retry by themselves
 }
 
 // Error returns the message with its code.
@@ -20,12 +20,12 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Code == e.Code
 }
 
-// WithMessage returns a copy of e that says more: the code stays, the message is replaced.
+// WithMessage returns a copy of e with another message, and the same code.
 func (e *Error) WithMessage(format string, args ...any) *Error {
 	return &Error{Code: e.Code, Message: fmt.Sprintf(format, args...), Temporary: e.Temporary}
 }
 
-// The errors of the client protocol. They are constants in spirit: nobody may change them.
+// The errors of the client protocol. They are variables only because Go has no constants of this type: no code may change them.
 var (
 	ErrInternal              = &Error{100, "internal server error", true}
 	ErrUnauthorized          = &Error{101, "unauthorized", false}
@@ -42,7 +42,7 @@ var (
 	ErrUnrecoverablePosition = &Error{112, "unrecoverable position", false}
 )
 
-// ErrorCodes are the codes of these errors.
+// ErrorCodes returns the codes of the errors above, ascending.
 func ErrorCodes() []uint32 {
 	var out []uint32
 	for code := ErrInternal.Code; code <= ErrUnrecoverablePosition.Code; code++ {
@@ -51,20 +51,20 @@ func ErrorCodes() []uint32 {
 	return out
 }
 
-// Disconnect is why a server ends a connection: a WebSocket close code and its reason. Codes 3000–3499 ask the client to connect
-// again, 3500–3999 are final.
+// Disconnect is the reason for which a server ends a connection: a WebSocket close code and its text. Codes 3000–3499 ask the client to connect
+// again, and 3500–3999 tell it not to.
 type Disconnect struct {
 	Code   uint16
 	Reason string // at most 123 bytes (RFC 6455 §5.5.1)
 }
 
-// Error makes a Disconnect usable as the cause for which a session ended.
+// Error returns the code and the reason. It makes a Disconnect usable as the cause for which a session ended.
 func (d Disconnect) Error() string { return fmt.Sprintf("disconnect %d: %s", d.Code, d.Reason) }
 
-// Reconnect reports whether the client is asked to connect again.
+// Reconnect reports whether the code asks the client to connect again.
 func (d Disconnect) Reconnect() bool { return d.Code < 3500 || d.Code >= 4000 && d.Code < 4500 }
 
-// The disconnects of the client protocol.
+// The disconnects of the client protocol. At DisconnectStateInvalidated the SDKs forget the token and the positions of all subscriptions.
 var (
 	DisconnectConnectionClosed  = Disconnect{3000, "connection closed"}
 	DisconnectShutdown          = Disconnect{3001, "shutdown"}
@@ -76,6 +76,7 @@ var (
 	DisconnectForceReconnect    = Disconnect{3011, "force reconnect"}
 	DisconnectNoPong            = Disconnect{3012, "no pong"}
 	DisconnectTooManyRequests   = Disconnect{3013, "too many requests"}
+	DisconnectStateInvalidated  = Disconnect{3014, "state invalidated"}
 	DisconnectInvalidToken      = Disconnect{3500, "invalid token"}
 	DisconnectBadRequest        = Disconnect{3501, "bad request"}
 	DisconnectStale             = Disconnect{3502, "stale"}
@@ -86,13 +87,13 @@ var (
 	DisconnectNotAvailable      = Disconnect{3508, "not available"}
 )
 
-// DisconnectCodes are the codes of these disconnects.
+// DisconnectCodes returns the codes of the disconnects above.
 func DisconnectCodes() []uint32 {
 	var out []uint32
 	for _, d := range [...]Disconnect{
 		DisconnectConnectionClosed, DisconnectShutdown, DisconnectServerError, DisconnectExpired, DisconnectSlow, DisconnectWriteError,
-		DisconnectInsufficientState, DisconnectForceReconnect, DisconnectNoPong, DisconnectTooManyRequests, DisconnectInvalidToken,
-		DisconnectBadRequest, DisconnectStale, DisconnectForceNoReconnect, DisconnectConnectionLimit, DisconnectChannelLimit,
+		DisconnectInsufficientState, DisconnectForceReconnect, DisconnectNoPong, DisconnectTooManyRequests, DisconnectStateInvalidated,
+		DisconnectInvalidToken, DisconnectBadRequest, DisconnectStale, DisconnectForceNoReconnect, DisconnectConnectionLimit, DisconnectChannelLimit,
 		DisconnectPermissionDenied, DisconnectNotAvailable,
 	} {
 		out = append(out, uint32(d.Code))
@@ -100,17 +101,18 @@ func DisconnectCodes() []uint32 {
 	return out
 }
 
-// Unsubscribe is why a server ends a subscription. From code 2500 on the client subscribes again by itself.
+// Unsubscribe is the reason for which a server ends a subscription. At a code of 2500 or above the client subscribes again by itself.
 type Unsubscribe struct {
 	Code   uint32
 	Reason string
 }
 
-// The unsubscribes of the client protocol, and UnsubscribeSlow, which is ours: the SDKs do with it what they do with all codes that they do
-// not know, from 2500 on.
+// The unsubscribes of the client protocol, and UnsubscribeSlow, which is an addition of Sluice. The SDKs treat it like every unknown code of
+// 2500 or above: they subscribe again. At UnsubscribeStateInvalidated they forget the position first, and their next subscription is not recovered.
 var (
 	UnsubscribeServer            = Unsubscribe{2000, "server unsubscribe"}
 	UnsubscribeInsufficientState = Unsubscribe{2500, "insufficient state"}
 	UnsubscribeExpired           = Unsubscribe{2501, "subscription expired"}
+	UnsubscribeStateInvalidated  = Unsubscribe{2502, "state invalidated"}
 	UnsubscribeSlow              = Unsubscribe{2510, "slow"}
 )

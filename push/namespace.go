@@ -9,10 +9,10 @@ import (
 // MaxPriority is the highest priority of a namespace; 0 is the lowest.
 const MaxPriority = 9
 
-// MaxInterval is the longest of the shortest times between two services of a subscription that can be asked for.
+// MaxInterval is the largest minimum interval that can be set between two updates of a subscription.
 const MaxInterval = 24 * time.Hour
 
-// Mode says what a channel keeps.
+// Mode says which publications a channel keeps.
 type Mode uint8
 
 // The modes.
@@ -46,23 +46,23 @@ func (m *Mode) UnmarshalText(text []byte) error {
 // MarshalText returns the mode's name.
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// Delta is a form in which a publication can be said as the difference to the one that it replaces: in a stream the one before, otherwise
-// the one that was there, each with the same key.
+// Delta is an encoding of a publication as the difference to the publication that it replaces. In a stream that is the one before it with the
+// same key. In a value or table it is the one that was stored under the key.
 type Delta uint8
 
-// The forms; see package delta.
+// The encodings; see package delta.
 const (
 	NoDelta Delta = iota
-	Fossil        // Fossil delta, as the published SDKs apply it; publications that go in full go as strings too
+	Fossil        // Fossil delta, as the published SDKs apply it; publications that are sent in full are sent as strings too
 	Merge         // JSON merge patch (RFC 7396)
 )
 
-// Deltas is how many forms there are, without NoDelta.
+// Deltas is the number of encodings, without NoDelta.
 const Deltas = 2
 
 var deltaNames = [...]string{NoDelta: "none", Fossil: "fossil", Merge: "merge"}
 
-// ParseDelta returns the form of a name: fossil or merge.
+// ParseDelta returns the encoding with a name: fossil or merge.
 func ParseDelta(name string) (Delta, bool) {
 	for d := Fossil; int(d) < len(deltaNames); d++ {
 		if deltaNames[d] == name {
@@ -90,19 +90,19 @@ func (d *Delta) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText returns the form's name.
+// MarshalText returns the encoding's name.
 func (d Delta) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// Slow says what becomes of a subscription that can no longer be told everything it should be, because its client took too little for too
-// long: of a stream, publications were forgotten before it got them; of a value or table, removals were, so that nobody can say any more
-// which rows of the client's have gone.
+// Slow is the policy for a subscription that can no longer be brought up to date, because its client has read too slowly. In a stream,
+// publications were evicted before the client got them. In a value or table, remembered removals were evicted, so that the server no longer
+// knows which of the client's rows are gone.
 type Slow uint8
 
 // The policies.
 const (
 	SlowAuto        Slow = iota // SlowLose for streams, SlowConflate for values and tables
-	SlowConflate                // values and tables only: the subscription ends with UnsubscribeInsufficientState and begins afresh
-	SlowLose                    // streams only: a client that wants it is told how many it lost; for others as SlowConflate
+	SlowConflate                // values and tables only: UnsubscribeInsufficientState ends the subscription, and the client begins afresh
+	SlowLose                    // streams only: a client that asks for it is told how many it lost; for other clients like SlowConflate
 	SlowUnsubscribe             // the subscription ends with UnsubscribeSlow
 	SlowDisconnect              // the connection ends with DisconnectSlow
 )
@@ -111,8 +111,8 @@ var slowNames = [...]string{
 	SlowAuto: "auto", SlowConflate: "conflate", SlowLose: "lose", SlowUnsubscribe: "unsubscribe", SlowDisconnect: "disconnect",
 }
 
-// In returns the policy that holds in channels of a mode: what SlowAuto means there, otherwise s. The error says that the mode has no such
-// policy, and which to use.
+// In returns the policy that s means in channels of a mode: SlowAuto is replaced by the mode's default, and other policies are returned as they
+// are. If the mode does not have the policy, the error says which one to use.
 func (s Slow) In(m Mode) (Slow, error) {
 	switch {
 	case s == SlowAuto && m == Stream:
@@ -120,11 +120,11 @@ func (s Slow) In(m Mode) (Slow, error) {
 	case s == SlowAuto:
 		return SlowConflate, nil
 	case s == SlowConflate && m == Stream:
-		return s, errors.New("conflate is for values and tables: nothing in a stream takes the place of what was before it (use lose)")
+		return s, errors.New("conflate is not available for streams: use lose, because a publication of a stream replaces no older one")
 	case s == SlowLose && m != Stream:
-		return s, errors.New("lose is for streams: of a value or table only the newest is sent, so nothing is lost (use conflate)")
+		return s, errors.New("lose is available only for streams: use conflate, because of a value or table only the newest is sent")
 	case int(s) >= len(slowNames):
-		return s, errors.New("unknown policy (use auto, conflate, lose, unsubscribe or disconnect)")
+		return s, errors.New("unknown policy: use auto, conflate, lose, unsubscribe or disconnect")
 	}
 	return s, nil
 }
@@ -151,17 +151,17 @@ func (s *Slow) UnmarshalText(text []byte) error {
 // MarshalText returns the policy's name.
 func (s Slow) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// TagLost is the tag with which a client that wants to know is told that publications of a stream were forgotten before it got them: it is
-// on the next one it gets, and says how many there were, as a decimal number, or -1 when nobody knows.
+// TagLost is the tag that tells a client how many publications of a stream were evicted before the client got them. Only clients that asked for
+// it get it. The next publication that the client gets has the tag. Its value is a decimal number, or -1 if the number is unknown.
 const TagLost = "sluice.lost"
 
-// TagMore is the tag of the last publication in an answer to a client that asked for more of a channel's history than an answer may carry: there may
-// be more behind it.
+// TagMore is the tag that tells a client that an answer about a channel's history is not complete. If the client asked for more publications
+// than an answer may carry, the last publication in the answer has the tag: there may be more behind it.
 const TagMore = "sluice.more"
 
-// History bounds what a channel keeps; zero means no bound of that kind. In stream mode all three bounds hold at once and the
-// oldest publications go first. In value and table mode rows stay until they are removed: there Size and Age bound only the removals
-// that are remembered, so that clients that were away can still learn of them, and Bytes does not apply.
+// History is the retention of a channel. Zero means no bound of that kind. In stream mode all three bounds hold at once, and the oldest
+// publications are evicted first. In value and table mode rows stay until they are removed. There Size and Age bound only the remembered
+// removals, which tell clients that were away which rows are gone, and Bytes does not apply.
 type History struct {
 	Size  int           // publications (value and table mode: remembered removals)
 	Bytes int64         // as counted by Publication.Size

@@ -1,8 +1,8 @@
-// Package push holds the vocabulary of the platform: the values that pass between brokers, hubs, gateways and the HTTP API, and
-// the codes by which clients learn what happened. It has no behaviour of its own beyond checking names.
+// Package push defines the types of the platform: the values that pass between brokers, hubs, gateways and the HTTP API, and the codes that tell
+// clients what happened. Apart from the checks of names it has no behaviour.
 //
-// A channel is what clients subscribe to, named "namespace:name". A publication is one item in a channel. Its offset is its
-// place in the channel, its epoch says which life of the channel the offset belongs to; the two together are a position.
+// Clients subscribe to channels, which are named "namespace:name". A publication is one item in a channel. Its offset is its place in the
+// channel, and its epoch names the generation of the channel's data that the offset belongs to. Epoch and offset together are a position.
 package push
 
 import (
@@ -18,55 +18,58 @@ const (
 	// MaxChannelLen is the longest channel name, in bytes.
 	MaxChannelLen = 255
 
+	// MaxUserLen is the longest ID of a user, in bytes.
+	MaxUserLen = 255
+
 	// MaxKeyLen is the longest key of a publication, in bytes.
 	MaxKeyLen = 255
 
-	// MaxTagBytes is what the names and values of a publication's tags may come to, in bytes.
+	// MaxTagBytes is the largest total size of the names and values of a publication's tags, in bytes.
 	MaxTagBytes = 16 << 10
 
 	// MaxIdempotencyKeyLen is the longest idempotency key, in bytes.
 	MaxIdempotencyKeyLen = 1 << 10
 )
 
-// Position is a place in one life of a channel. The zero Position is none.
+// Position is a place in a channel: an offset within an epoch. The zero Position is none.
 type Position struct {
-	Epoch  string // which life of the channel; opaque to everyone but the source
-	Offset uint64 // everything up to and including this offset is behind the reader
+	Epoch  string // the generation of the channel's data; opaque, except to the source
+	Offset uint64 // the reader has everything up to and including this offset
 }
 
-// Op says what a publication does to its channel.
+// Op is the effect of a publication on its channel.
 type Op uint8
 
 // The operations. In stream mode only Set occurs.
 const (
 	Set    Op = iota // add the publication, or in a table replace the row of the same key
-	Remove           // remove the row of that key; Data is empty
+	Remove           // remove the row of the same key; Data is empty
 	Clear            // remove all rows and forget all history before it
 )
 
-// Publication is one item in a channel. Once handed over, a publication and everything it refers to is immutable: it is shared
-// by all readers without copying.
+// Publication is one item in a channel. Once it has been handed over, a publication and everything it refers to is immutable: all readers share
+// it without copying.
 type Publication struct {
-	// Offset is given by the broker: increasing within a channel, not consecutive, at least 1 and at most [MaxOffset].
+	// Offset is assigned by the broker. Offsets increase within a channel, but not by one. They are at least 1 and at most [MaxOffset].
 	Offset uint64
-	// Key names the row in table mode; in stream mode it is only carried along.
+	// Key names the row in table mode. In stream mode it has no effect, and is passed on.
 	Key string
 	// Data is the payload; the JSON client protocol requires it to be one JSON value.
 	Data []byte
-	// Tags are what filters match on.
+	// Tags are the values that filters match on.
 	Tags map[string]string
-	// Info says which client published it; nil when it came from the server side.
+	// Info describes the client that published it. It is nil if the publication came from the server side.
 	Info *ClientInfo
-	// Time is when the broker accepted it, in Unix milliseconds.
+	// Time is when the broker accepted the publication, in Unix milliseconds.
 	Time int64
-	// Op is what it does to the channel.
+	// Op is the publication's effect on the channel.
 	Op Op
-	// Delta says that Data is not the payload but the difference that makes it of the one before. It is so only on the way to clients
-	// that asked for that, see [Delta].
+	// Delta says that Data is not the payload but the difference to the payload of the publication before, see [Delta]. It is set only on the
+	// way to clients that asked for deltas.
 	Delta bool
 }
 
-// Size is what the publication counts for in byte budgets and retention: the bytes of its data, key and tags.
+// Size returns the number of bytes that byte budgets and retention count for the publication: those of its data, key and tags.
 func (p *Publication) Size() int {
 	n := len(p.Key) + len(p.Data)
 	for k, v := range p.Tags {
@@ -75,32 +78,35 @@ func (p *Publication) Size() int {
 	return n
 }
 
-// ClientInfo describes a connected client to others: in presence and as the publisher of a publication. Immutable once shared.
+// ClientInfo describes a connected client to other clients, in presence and as the publisher of a publication. It is immutable once shared.
 type ClientInfo struct {
-	User     string // who it is; empty for anonymous clients
+	User     string // the user's ID; empty for anonymous clients
 	Client   string // the identity of the connection
-	ConnInfo []byte // JSON given by the authentication for the connection, or nil
-	ChanInfo []byte // JSON given by the authorisation of the subscription, or nil
+	ConnInfo []byte // JSON from the authentication of the connection, or nil
+	ChanInfo []byte // JSON from the authorisation of the subscription, or nil
 }
 
-// Namespace returns the part of a channel name before the first colon, empty when there is none.
+// PrivatePrefix begins the name of a private channel: a client needs a token for each. It comes before the namespace, and is no part of it.
+const PrivatePrefix = "$"
+
+// Namespace returns the part of a channel name before the first colon, or "" if there is no colon. A leading [PrivatePrefix] is left out.
 func Namespace(channel string) string {
-	ns, _, found := strings.Cut(channel, ":")
+	ns, _, found := strings.Cut(strings.TrimPrefix(channel, PrivatePrefix), ":")
 	if !found {
 		return ""
 	}
 	return ns
 }
 
-// UnknownChannel is an [ErrUnknownChannel] that says which namespace there is not.
+// UnknownChannel returns an [ErrUnknownChannel] whose message names the namespace that does not exist.
 func UnknownChannel(name string) error {
 	if ns := Namespace(name); ns != "" {
-		return ErrUnknownChannel.WithMessage("unknown channel: there is no namespace %q", ns)
+		return ErrUnknownChannel.WithMessage("unknown channel: namespace %q is not configured", ns)
 	}
-	return ErrUnknownChannel.WithMessage("unknown channel: there is no namespace for names without a colon")
+	return ErrUnknownChannel.WithMessage("unknown channel: no namespace is configured for names without a colon")
 }
 
-// MatchChannel reports whether a channel's name is what a pattern says, in which each * stands for any number of characters.
+// MatchChannel reports whether a channel's name matches a pattern, in which each * stands for any number of characters.
 func MatchChannel(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -120,24 +126,28 @@ func MatchChannel(pattern, name string) bool {
 	return strings.HasSuffix(name, parts[len(parts)-1])
 }
 
-// CheckChannel reports what is wrong with a channel name: it must have 1 to [MaxChannelLen] bytes of valid UTF-8 without
-// control characters, and not begin with a colon, before which a namespace would stand.
+// CheckChannel returns an error unless a channel name is valid: 1 to [MaxChannelLen] bytes of UTF-8 without control characters, and no colon at
+// the beginning, where a namespace has to stand.
 func CheckChannel(name string) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("channel name is empty")
-	case name[0] == ':':
-		return fmt.Errorf("channel name begins with a colon, but the name of a namespace is missing before it")
+	case name[0] == ':', strings.HasPrefix(name, PrivatePrefix+":"):
+		return fmt.Errorf("channel name begins with a colon: write a namespace before it, or leave it out")
 	}
 	return checkName("channel name", name, MaxChannelLen)
 }
 
-// CheckKey reports what is wrong with a publication's key: at most [MaxKeyLen] bytes of valid UTF-8 without control characters.
-// The empty key is valid: it is the one row of a value channel.
+// CheckUser returns an error unless a user's ID is valid: at most [MaxUserLen] bytes of UTF-8 without control characters. The empty one is that of
+// anonymous clients.
+func CheckUser(id string) error { return checkName("user", id, MaxUserLen) }
+
+// CheckKey returns an error unless a publication's key is valid: at most [MaxKeyLen] bytes of UTF-8 without control characters. The empty key is
+// valid: it is the one row of a value channel.
 func CheckKey(key string) error { return checkName("key", key, MaxKeyLen) }
 
-// CheckPublication returns the *[Error] with which a publication is refused whose key is not valid, or whose tags or idempotency key are larger
-// than every broker stores; nil if there is nothing wrong with them.
+// CheckPublication returns an *[Error] if the key of a publication is not valid, or if its tags or its idempotency key are larger than brokers
+// have to store. Otherwise it returns nil.
 func CheckPublication(p *Publication, idempotencyKey string) error {
 	if err := CheckKey(p.Key); err != nil {
 		return ErrBadRequest.WithMessage("%v", err)

@@ -18,7 +18,7 @@ func ExampleNamespace() {
 func TestCheckNames(t *testing.T) {
 	for name, tc := range map[string]struct {
 		channel string
-		want    string // part of the complaint; empty: the name is good
+		want    string // part of the error; empty if the name is valid
 	}{
 		"plain":        {"news", ""},
 		"namespace":    {"quotes:ACME", ""},
@@ -132,7 +132,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// A pattern means what the regular expression means that has .* for each star.
+// A pattern means the same as the regular expression with .* for each star.
 func FuzzMatchChannel(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"", ""},

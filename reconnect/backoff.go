@@ -2,13 +2,13 @@ package reconnect
 
 import "time"
 
-// backoff says how long to wait at most before each attempt. It knows neither a clock nor chance.
+// backoff computes the longest wait before each attempt. It uses neither a clock nor random numbers.
 type backoff struct {
 	base, most time.Duration // 0 < base <= most
-	bound      time.Duration // of the next wait; 0 is base
+	bound      time.Duration // the longest next wait; 0 means base
 }
 
-// next returns the bound of this wait, and doubles the one of the next as far as that goes.
+// next returns the bound of this wait, and doubles the bound of the next one, up to most.
 func (b *backoff) next() time.Duration {
 	bound := max(b.bound, b.base)
 	if bound > b.most/2 {
@@ -19,5 +19,5 @@ func (b *backoff) next() time.Duration {
 	return bound
 }
 
-// reset begins anew.
+// reset makes the next bound base again.
 func (b *backoff) reset() { b.bound = 0 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-push/sluice/transport"
 )
 
-// BenchmarkPick is what it costs to choose one of the sessions.
+// BenchmarkPick measures the cost of picking a session.
 func BenchmarkPick(b *testing.B) {
 	ln := transport.NewMemory(0)
 	srv := session.NewServer(codec.Line{}, nil, nil)
@@ -26,7 +26,7 @@ func BenchmarkPick(b *testing.B) {
 		for _, n := range []int{10, 100} {
 			b.Run(fmt.Sprintf("%s of %d", name, n), func(b *testing.B) {
 				pool, err := reconnect.New(client, &reconnect.Options{
-					Addresses: []string{"memory"}, Sessions: n, Pick: policy, Handler: &session.Handler{},
+					Addresses: []string{"memory"}, Sessions: n, Policy: policy, Handler: &session.Handler{},
 					Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return ln.Dial(ctx) },
 				})
 				if err != nil {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/sluice-push/sluice/internal/stack"
+	"github.com/sluice-push/sluice/internal/callstack"
 )
 
-// Close ends all sessions of the pool at once, with [ErrClosed], and whatever is being dialed or waited for. It returns when they have
-// ended and no function of the options or of a handler is running any more, however long that takes; called from one of those, of
-// whichever pool, it does not wait. The client is left alone. It always returns nil, also when called again.
+// Close ends all sessions of the pool at once, with [ErrClosed], and cancels pending dials and waits. It returns when the sessions have ended
+// and no function of the options or of a handler runs any more, however long that takes. If such a function of any pool calls Close, Close does
+// not wait. The client stays open. Close always returns nil, also if it is called again.
 func (p *Pool) Close() error {
 	p.end(false)
 	if !inCallback() {
@@ -18,9 +18,9 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// Shutdown ends the pool gently: nothing is picked or dialed any more, and sessions are ended as those that leave in
-// [Pool.SetAddresses]. It waits until all have ended. When ctx is done first it closes the pool and returns the context's error.
-// Called from a function of the options or of a handler it does not wait.
+// Shutdown ends the pool gently. No session is picked or dialed any more, and the open sessions drain, as in [Pool.SetAddresses]. Shutdown waits
+// until all have ended. If ctx is done first, Shutdown closes the pool and returns the context's error. If a function of the options or of a
+// handler calls Shutdown, it does not wait.
 func (p *Pool) Shutdown(ctx context.Context) error {
 	p.end(true)
 	if inCallback() {
@@ -35,24 +35,24 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 	return fmt.Errorf("reconnect: shutdown: %w", ctx.Err())
 }
 
-// end ends all slots.
+// end closes all slots, at once or gently.
 func (p *Pool) end(gently bool) {
 	p.mu.Lock()
 	if !p.closed {
 		p.closed = true
-		p.overLocked()
+		p.checkDoneLocked()
 	}
 	var aborts []func()
-	shut := func(sl *slot) {
-		if abort := sl.shutLocked(ErrClosed, gently); abort != nil {
+	closeSlot := func(sl *slot) {
+		if abort := sl.closeLocked(ErrClosed, gently); abort != nil {
 			aborts = append(aborts, abort)
 		}
 	}
 	for _, sl := range p.slots {
-		shut(sl)
+		closeSlot(sl)
 	}
 	for sl := range p.leaving {
-		shut(sl)
+		closeSlot(sl)
 	}
 	p.changedLocked()
 	p.mu.Unlock()
@@ -61,8 +61,8 @@ func (p *Pool) end(gently bool) {
 	}
 }
 
-// roots are the functions from which those of the options and of handlers are called.
-var roots = [...]string{"(*slot).call", "(*slot).dial", "(*slot).lost", "(*link).wrap", "(*link).goodbye"}
+// roots are the functions that call the functions of the options and of handlers.
+var roots = [...]string{"(*slot).call", "(*slot).dial", "(*slot).lost", "(*link).wrap", "(*link).runDrain"}
 
-// inCallback reports whether the calling goroutine is in one of them.
-func inCallback() bool { return stack.Within("github.com/sluice-push/sluice/reconnect", roots[:]) }
+// inCallback reports whether the calling goroutine is in a function of the options or of a handler.
+func inCallback() bool { return callstack.Within("github.com/sluice-push/sluice/reconnect", roots[:]) }

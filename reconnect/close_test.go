@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// closingPlaces are the places where somebody of the user's is called, by name: each makes options with which end is called there.
+// closingPlaces are the functions of the user that a pool calls, by name. Each makes options in which that function calls end.
 func closingPlaces() map[string]func(w *world, o *reconnect.Options, end func()) {
 	type place = func(w *world, o *reconnect.Options, end func())
 	places := map[string]place{
@@ -57,7 +57,7 @@ func closingPlaces() map[string]func(w *world, o *reconnect.Options, end func())
 	return places
 }
 
-// closingHandlers are those of closingPlaces that are functions of a handler.
+// closingHandlers are the part of closingPlaces that are functions of a handler.
 func closingHandlers() map[string]func(w *world, o *reconnect.Options, end func()) {
 	return map[string]func(w *world, o *reconnect.Options, end func()){
 		"Open": func(_ *world, o *reconnect.Options, end func()) {
@@ -90,7 +90,7 @@ func closingHandlers() map[string]func(w *world, o *reconnect.Options, end func(
 	}
 }
 
-// Close and Shutdown from every place where somebody of the user's is called do not wait, and end the pool all the same.
+// If a function of the user calls Close or Shutdown, the call does not wait, and ends the pool all the same.
 func TestCloseFromCallback(t *testing.T) {
 	ends := map[string]func(w *world){
 		"Close":    func(w *world) { _ = w.pool.Close() },
@@ -103,7 +103,7 @@ func TestCloseFromCallback(t *testing.T) {
 				var once sync.Once
 				var called chan struct{}
 				inWorld(t, func(w *world, o *reconnect.Options) {
-					called = make(chan struct{}) // in the bubble
+					called = make(chan struct{}) // made in the bubble
 					place(w, o, func() {
 						end(w)
 						once.Do(func() { close(called) })
@@ -124,7 +124,7 @@ func TestCloseFromCallback(t *testing.T) {
 	}
 }
 
-// Close at any time ends what is under way, and waits for it, without waiting for time to pass.
+// Close at any time cancels all pending work and waits for it. It does not wait for timers.
 func TestCloseMeanwhile(t *testing.T) {
 	for name, c := range map[string]func(w *world, o *reconnect.Options){
 		"not started": nil,
@@ -165,7 +165,7 @@ func TestCloseMeanwhile(t *testing.T) {
 	}
 }
 
-// Shutdown waits for leases, and no longer than it may.
+// Shutdown waits for leases, but not longer than DrainTimeout and its context.
 func TestShutdown(t *testing.T) {
 	for name, c := range map[string]struct {
 		release, within, drain, want time.Duration
@@ -201,7 +201,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// Many pools share a client, and closing one leaves the others alone.
+// Many pools share a client, and closing one does not affect the others.
 func TestPoolsShareClient(t *testing.T) {
 	inWorld(t, func(_ *world, o *reconnect.Options) { o.Sessions = 2 }, func(w *world) {
 		w.wait(0)

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// A pool of one session, which logs in whenever it is made, survives its server's goodbye.
+// A pool of one session, which logs in whenever it is opened, dials again after the server has ended it.
 func Example() {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -47,7 +47,7 @@ func Example() {
 	fmt.Println(<-lines)
 	_ = pool.Send("", []byte("goodbye"))
 	fmt.Println(<-lines)
-	fmt.Println(<-lines) // of the next session
+	fmt.Println(<-lines) // sent by the next session
 	// Output:
 	// hello, too
 	// goodbye, too
@@ -69,7 +69,7 @@ func ExamplePool_Acquire() {
 	client := session.NewClient(codec.Line{}, nil, nil)
 	defer client.Close()
 	pool, err := reconnect.New(client, &reconnect.Options{
-		Addresses: []string{ln.Addr().String()}, Sessions: 2, Pick: reconnect.LeastPending, // and messages are received
+		Addresses: []string{ln.Addr().String()}, Sessions: 2, Policy: reconnect.LeastPending, // without Handler: messages are received
 	})
 	if err != nil {
 		panic(err)
@@ -95,7 +95,7 @@ func ExamplePool_Acquire() {
 	// Output: answer true 2
 }
 
-// named starts a server that says its name to whoever connects.
+// named starts a server that sends its name to each client.
 func named(name string) (srv *session.Server, address string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -108,8 +108,8 @@ func named(name string) (srv *session.Server, address string) {
 	return srv, ln.Addr().String()
 }
 
-// What discovery finds is handed to the pool, which moves in one step: the old session is not picked any more, and says goodbye when
-// nobody needs it.
+// The addresses of a pool change in one step, for example when service discovery finds a new server. The old session is not picked any more, and
+// ends when its last lease is released.
 func ExamplePool_SetAddresses() {
 	first, address := named("first")
 	defer first.Close()
@@ -145,13 +145,13 @@ func ExamplePool_SetAddresses() {
 	// second
 }
 
-// What becomes of a slot is told, here of one whose server is not there, and which gives up after two attempts.
+// State reports the changes of a slot: here of a slot whose server is down, and which gives up after two attempts.
 func ExampleOptions() {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
 	}
-	_ = ln.Close() // nobody listens there now
+	_ = ln.Close() // no server listens there now
 	client := session.NewClient(codec.Line{}, nil, nil)
 	defer client.Close()
 	events := make(chan reconnect.Event, 8)

@@ -2,9 +2,9 @@ package reconnect
 
 import "time"
 
-// Doors for tests of what has no clock and no goroutine.
+// This file exports the functions without clock and goroutine for tests.
 
-// Bounds returns the bounds of the first n waits of a back-off, which is begun anew after the wait before each of resets.
+// Bounds returns the bounds of the first n waits of a back-off, which is reset before each wait whose number is in resets.
 func Bounds(base, most time.Duration, n int, resets ...int) []time.Duration {
 	b := backoff{base: base, most: most}
 	var out []time.Duration
@@ -19,10 +19,10 @@ func Bounds(base, most time.Duration, n int, resets ...int) []time.Duration {
 	return out
 }
 
-// Spread is spread.
+// Spread exports spread.
 var Spread = spread
 
-// Defaults returns o as it is read, and what is wrong with it.
+// Defaults returns o with defaults, and the error of check.
 func Defaults(o *Options) (Options, error) {
 	c := o.withDefaults()
 	return c, c.check()

@@ -10,31 +10,31 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// link is one session of a slot, from before it is dialed until it has ended.
+// link is one attempt of a slot and the session that results from it, from before the dial until the session has ended.
 type link struct {
 	slot     *slot
-	cancel   context.CancelCauseFunc // of what is done to make the session
+	cancel   context.CancelCauseFunc // cancels dialing, opening and resuming
 	opened   chan struct{}           // closed when Open of the handler has returned
-	ended    chan struct{}           // closed when Close of the handler has
+	ended    chan struct{}           // closed when Close of the handler has returned
 	pending  atomic.Int64            // leases
 	draining atomic.Bool             // written under the pool's mutex
 
 	// Guarded by the pool's mutex; s does not change once the link is ready.
-	s      *session.Session // nil until it is known
-	ready  bool             // may be picked, or could be once
-	over   bool             // the session has ended
-	reason error            // why
-	since  time.Time        // when it was ready
-	drain  func(*session.Session)
-	said   bool        // goodbye
-	timer  *time.Timer // of draining
+	s        *session.Session // nil until setSession
+	ready    bool             // the session has become open, and may have ended since
+	over     bool             // the session has ended
+	reason   error            // why the session has ended
+	since    time.Time        // when ready was set
+	drain    func(*session.Session)
+	drainRun bool        // runDrain has been started
+	timer    *time.Timer // aborts a draining session after DrainTimeout
 }
 
 func newLink(sl *slot, cancel context.CancelCauseFunc) *link {
 	return &link{slot: sl, cancel: cancel, opened: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// begin makes the session and resumes it. What it leaves behind after an error is for quit.
+// begin makes the session and resumes it. After an error, the caller calls quit, which ends a session that was made nevertheless.
 func (l *link) begin(ctx context.Context) error {
 	p := l.slot.p
 	if err := l.open(ctx); err != nil {
@@ -51,7 +51,7 @@ func (l *link) begin(ctx context.Context) error {
 	return nil
 }
 
-// open makes the session and waits until its handler has opened it.
+// open makes the session and waits until Open of its handler has returned.
 func (l *link) open(ctx context.Context) error {
 	p := l.slot.p
 	ctx, cancel := within(ctx, p.o.DialTimeout)
@@ -63,18 +63,18 @@ func (l *link) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.knows(s, l)
+	p.setSession(s, l)
 	select {
 	case <-l.opened:
 		return nil
 	case <-l.ended:
-		return l.reason // written before
+		return l.reason // noteEnd has written it before ended was closed
 	case <-ctx.Done(): // or the client was closed before Open, which is not called then
 		return fmt.Errorf("reconnect: open: %w", context.Cause(ctx))
 	}
 }
 
-// connect makes a session.
+// connect dials and makes a session, by DialSession, by Dial, or by the client.
 func (l *link) connect(ctx context.Context, address string) (*session.Session, error) {
 	p := l.slot.p
 	if p.o.DialSession != nil {
@@ -82,7 +82,7 @@ func (l *link) connect(ctx context.Context, address string) (*session.Session, e
 		if err == nil && s == nil {
 			err = errNoConn
 		}
-		return s, said(err)
+		return s, wrapError(err)
 	}
 	at := session.Attach{}
 	if p.o.Attach != nil {
@@ -96,7 +96,7 @@ func (l *link) connect(ctx context.Context, address string) (*session.Session, e
 	at.Handler = l.wrap(at.Handler)
 	if p.o.Dial == nil {
 		s, err := p.client.DialWith(ctx, p.o.Network, address, &at)
-		return s, said(err)
+		return s, wrapError(err)
 	}
 	conn, err := p.o.Dial(ctx, p.o.Network, address)
 	switch {
@@ -109,11 +109,11 @@ func (l *link) connect(ctx context.Context, address string) (*session.Session, e
 		return nil, fmt.Errorf("reconnect: dial: %w", context.Cause(ctx))
 	}
 	s, err := p.client.ServeConn(conn, &at)
-	return s, said(err)
+	return s, wrapError(err)
 }
 
-// said is an error as the pool says it.
-func said(err error) error {
+// wrapError puts the name of the package before an error.
+func wrapError(err error) error {
 	if err != nil {
 		err = fmt.Errorf("reconnect: %w", err)
 	}
@@ -122,7 +122,7 @@ func said(err error) error {
 
 var errNoConn = errors.New("no connection and no error")
 
-// within bounds ctx by a time, if that is not off.
+// within returns ctx with the timeout d, if d is not zero.
 func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if d == 0 {
 		return context.WithCancel(ctx)
@@ -130,8 +130,8 @@ func within(ctx context.Context, d time.Duration) (context.Context, context.Canc
 	return context.WithTimeout(ctx, d)
 }
 
-// wrap returns h with what the pool wants to know. The functions of a handler are called from functions of this one, by whose names
-// inCallback knows them.
+// wrap returns a handler that calls h and also tells the pool of the session's start and end. The functions of h are called from functions whose
+// names contain wrap, by which inCallback recognizes them.
 func (l *link) wrap(h *session.Handler) *session.Handler {
 	p := l.slot.p
 	p.mu.Lock()
@@ -139,7 +139,7 @@ func (l *link) wrap(h *session.Handler) *session.Handler {
 	p.mu.Unlock()
 	w := &session.Handler{Pull: h.Pull}
 	w.Open = func(s *session.Session) error {
-		p.knows(s, l)
+		p.setSession(s, l)
 		if h.Open != nil {
 			if err := h.Open(s); err != nil {
 				return err
@@ -150,7 +150,7 @@ func (l *link) wrap(h *session.Handler) *session.Handler {
 	}
 	w.Close = func(s *session.Session, info *session.CloseInfo) {
 		l.noteEnd(info)
-		defer l.goOn() // also when Close panics
+		defer l.afterClose() // also when Close panics
 		if h.Close != nil {
 			h.Close(s, info)
 		}
@@ -170,8 +170,8 @@ func (l *link) wrap(h *session.Handler) *session.Handler {
 	return w
 }
 
-// knows notes whose session s is.
-func (p *Pool) knows(s *session.Session, l *link) {
+// setSession records that s is the session of l.
+func (p *Pool) setSession(s *session.Session, l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l.s == nil {
@@ -180,14 +180,14 @@ func (p *Pool) knows(s *session.Session, l *link) {
 	}
 }
 
-// noteEnd is called when the session has ended, before its handler knows.
+// noteEnd records the end of the session. It is called before Close of the user's handler.
 func (l *link) noteEnd(info *session.CloseInfo) {
 	p := l.slot.p
 	p.mu.Lock()
 	l.over, l.reason = true, fmt.Errorf("reconnect: session ended by %v: %w", info.By, info.Err)
 	delete(p.links, l.s)
 	if l.timer != nil && l.timer.Stop() {
-		p.lessLocked()
+		p.releaseLocked()
 	}
 	p.changedLocked()
 	reason := l.reason
@@ -195,8 +195,9 @@ func (l *link) noteEnd(info *session.CloseInfo) {
 	l.cancel(reason)
 }
 
-// goOn is called when the session has ended and its handler knows. Before the session was ready the dialer waits for that.
-func (l *link) goOn() {
+// afterClose is called after Close of the user's handler. If the session was ready, afterClose moves the slot on; before that, the dialing
+// goroutine waits for ended and does it.
+func (l *link) afterClose() {
 	close(l.ended)
 	p := l.slot.p
 	p.mu.Lock()
@@ -223,7 +224,7 @@ func (l *link) quit(err error) {
 	p.mu.Unlock()
 }
 
-// wait returns when the session, which has ended, is quite gone.
+// wait waits until the session, which has ended, has released everything.
 func (l *link) wait() {
 	p := l.slot.p
 	p.mu.Lock()
@@ -234,37 +235,37 @@ func (l *link) wait() {
 	}
 }
 
-// drainLocked begins to end a ready session gently.
+// drainLocked begins to drain a ready session.
 func (l *link) drainLocked() {
 	sl, p := l.slot, l.slot.p
 	l.draining.Store(true)
-	if sl.sayLocked(Event{State: Draining, Session: l.s, Err: sl.closing}) {
-		go sl.tell()
+	if sl.postLocked(Event{State: Draining, Session: l.s, Err: sl.closing}) {
+		go sl.notify()
 	}
 	if t := p.o.DrainTimeout; t > 0 {
 		p.live++
 		l.timer = time.AfterFunc(t, func() {
 			l.s.Abort(sl.closing)
 			p.mu.Lock()
-			p.lessLocked()
+			p.releaseLocked()
 			p.mu.Unlock()
 		})
 	}
-	l.goodbyeLocked()
+	l.runDrainLocked()
 }
 
-// goodbyeLocked says goodbye if it is time to.
-func (l *link) goodbyeLocked() {
-	if l.said || l.over || !l.draining.Load() || l.pending.Load() > 0 {
+// runDrainLocked starts runDrain if the session is draining and has no leases left.
+func (l *link) runDrainLocked() {
+	if l.drainRun || l.over || !l.draining.Load() || l.pending.Load() > 0 {
 		return
 	}
-	l.said = true
+	l.drainRun = true
 	l.slot.p.live++
-	go l.goodbye(l.drain, l.slot.closing)
+	go l.runDrain(l.drain, l.slot.closing)
 }
 
-// goodbye has the handler say goodbye, or ends the session itself.
-func (l *link) goodbye(drain func(*session.Session), cause error) {
+// runDrain calls Drain of the handler, which should end the session. Without Drain it ends the session itself.
+func (l *link) runDrain(drain func(*session.Session), cause error) {
 	p := l.slot.p
 	returned := false
 	defer func() {
@@ -272,7 +273,7 @@ func (l *link) goodbye(drain func(*session.Session), cause error) {
 			l.s.Abort(p.panicked("drain", recover()))
 		}
 		p.mu.Lock()
-		p.lessLocked()
+		p.releaseLocked()
 		p.mu.Unlock()
 	}()
 	if drain == nil {
@@ -283,8 +284,8 @@ func (l *link) goodbye(drain func(*session.Session), cause error) {
 	returned = true
 }
 
-// SetHandler is [session.Session.SetHandler] for sessions of the pool, which otherwise would not notice the end of the session:
-// it may be called from Open, Message and Tick only. Nil is a handler that handles nothing.
+// SetHandler replaces the handler of a session of the pool, as [session.Session.SetHandler] does. If a program called that method itself, the
+// pool would not notice the end of the session. SetHandler may be called from Open, Message and Tick only. Nil is a handler without functions.
 func (p *Pool) SetHandler(s *session.Session, h *session.Handler) {
 	p.mu.Lock()
 	l := p.links[s]

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// over makes a pool on a client of its own for a test over sockets. Both are closed in the end.
+// over makes a pool with its own client for a test over sockets. Both are closed at the end.
 func over(t *testing.T, co *session.Options, o *reconnect.Options) (*reconnect.Pool, *recorder) {
 	t.Helper()
 	rec := newRecorder()
@@ -36,7 +36,7 @@ func over(t *testing.T, co *session.Options, o *reconnect.Options) (*reconnect.P
 	return pool, rec
 }
 
-// A server that comes late is found, and so is one that takes its place.
+// A server that starts late is found, and so is a server that takes its place.
 func TestServerComesLate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	pool, rec := over(t, nil, &reconnect.Options{Network: "unix", Addresses: []string{path}, Sessions: 3, Handler: &session.Handler{}})
@@ -64,7 +64,7 @@ func TestServerComesLate(t *testing.T) {
 	}
 }
 
-// Close ends a dial whose peer says nothing, without waiting for it.
+// Close ends a dial whose peer is silent, without waiting for the peer.
 func TestCloseDuringHandshake(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -79,13 +79,13 @@ func TestCloseDuringHandshake(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := conn.Read(make([]byte, 1)); err != nil { // it has begun
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // the dial has begun
 		t.Fatal(err)
 	}
 	_ = pool.Close()
 }
 
-// A handler that runs on an event loop may close its pool, and shut it down, as any other.
+// A handler that runs on an event loop may close its pool, and shut it down, like any other handler.
 func TestCloseFromLoop(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

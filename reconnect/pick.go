@@ -8,28 +8,30 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// Policy says which of the open sessions is picked.
+// Policy selects the open session that Pick and Acquire return.
 type Policy uint8
 
 // The policies.
 const (
-	// RoundRobin takes them in turn.
+	// RoundRobin picks the sessions in turn.
 	RoundRobin Policy = iota + 1
-	// LeastPending takes the one with the fewest leases, in turn among equals. Only Acquire counts.
+	// LeastPending picks the session with the fewest leases, in turn among equals. Only Acquire makes leases.
 	LeastPending
-	// ByKey gives the same key the same slot, by rendezvous hashing (Thaler and Ravishankar, "Using Name-Based Mappings to Increase Hit
-	// Rates", 1998): each slot has a weight for each key, and the heaviest that is open is it. So when a session is lost its keys
-	// alone go elsewhere, each to its next best, and come back with it: who needs the messages of a key in order has to wait for
-	// answers before it sends on. A slot is known by the address that it was made for and its number there. So pools that are made
-	// with the same addresses, of which there are as many as Sessions or a fraction of it, agree, also those of other processes.
-	// Peers who choose keys can choose the session. Choosing takes a time that grows with the number of sessions.
+	// ByKey picks the same slot for the same key, by rendezvous hashing (Thaler and Ravishankar, "Using Name-Based Mappings to Increase Hit
+	// Rates", 1998). Each slot has a weight for each key, and the open slot with the best weight is picked. If a session is lost, only its keys
+	// move, each to its next best slot, and they return with the session. If the messages of a key must arrive in order, the sender has to wait
+	// for answers before it sends on.
+	//
+	// The identity of a slot is the address that it was made for and its number at that address. So pools that are made with the same addresses
+	// pick alike, also in different processes, if Sessions is the number of addresses or a multiple of it. If peers can choose keys, they can
+	// choose the session. The time to pick grows with the number of sessions.
 	ByKey
 )
 
-// view is what is picked from: the sessions that are open, by slot. It is not changed any more once others see it.
+// view is the list of open sessions, by slot. A published view is immutable.
 type view struct{ links []*link }
 
-// score is the weight of l in the choice; the smallest is chosen.
+// score returns the rank of l under a policy. The link with the smallest score is picked.
 func (l *link) score(policy Policy, key uint64) uint64 {
 	switch policy {
 	case LeastPending:
@@ -41,7 +43,8 @@ func (l *link) score(policy Policy, key uint64) uint64 {
 	}
 }
 
-// choose returns the index of the best that is not dead, the first of the best from start on; or -1.
+// choose returns the index of the link with the smallest score that is not dead. Among equals it is the first from start on. It returns -1 if
+// all are dead.
 func (v *view) choose(policy Policy, key uint64, start int, dead []bool) int {
 	best, least := -1, uint64(0)
 	for n := range v.links {
@@ -60,18 +63,18 @@ func (v *view) choose(policy Policy, key uint64, start int, dead []bool) int {
 	return best
 }
 
-// pick returns the link of an open session.
+// pick returns the link of an open session, by the policy.
 func (p *Pool) pick(key string) (*link, error) {
 	v := p.current()
 	if len(v.links) > 0 {
 		hash := uint64(0)
-		if p.o.Pick == ByKey {
+		if p.o.Policy == ByKey {
 			hash = hashOf(key)
 		}
-		start := int(p.turns.Add(1) % uint64(len(v.links))) //nolint:gosec // less than the length
+		start := int(p.picks.Add(1) % uint64(len(v.links))) //nolint:gosec // less than the length
 		var dead []bool
 		for range v.links {
-			i := v.choose(p.o.Pick, hash, start, dead)
+			i := v.choose(p.o.Policy, hash, start, dead)
 			if v.links[i].alive() {
 				return v.links[i], nil
 			}
@@ -84,11 +87,11 @@ func (p *Pool) pick(key string) (*link, error) {
 	return nil, p.none()
 }
 
-// alive reports whether the session still takes messages. It may be ending, without the pool having heard of that: an empty frame
-// is not written, but refused then.
+// alive reports whether the session still accepts messages. The session may be ending before the pool has been told. An empty frame is not
+// written, but refused in that case.
 func (l *link) alive() bool { return l.s.Write(nil) == nil }
 
-// none is the error of who wants a session when there is none.
+// none returns the error of Pick and Acquire if no session is open.
 func (p *Pool) none() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,10 +106,10 @@ func (p *Pool) none() error {
 	return withCauses(ErrNone, p.causesLocked(func(sl *slot) bool { return sl.state != Open }))
 }
 
-// causesMax is how many causes an error names.
+// causesMax is the most causes that an error wraps.
 const causesMax = 4
 
-// causesLocked returns the last errors of slots of which f says so, a few of them.
+// causesLocked returns the last errors of the slots for which f returns true, at most causesMax.
 func (p *Pool) causesLocked(f func(*slot) bool) error {
 	var all []error
 	for _, sl := range p.slots {
@@ -124,9 +127,9 @@ func withCauses(err, causes error) error {
 	return fmt.Errorf("%w: %w", err, causes)
 }
 
-// Pick returns an open session, by the policy of the options; key matters for ByKey only. It never blocks. The session may end at any
-// time, and its Send says so. Errors: [ErrNone] with the last causes, also [ErrGaveUp] if none will come any more, and [ErrClosed]
-// after Close and Shutdown.
+// Pick returns an open session, by the policy of the options; only ByKey uses the key. Pick never blocks. The session may end at any time; its
+// Send then returns an error. Errors: [ErrNone] with the last causes, also [ErrGaveUp] if no session will come any more, and [ErrClosed] after
+// Close and Shutdown.
 func (p *Pool) Pick(key string) (*session.Session, error) {
 	l, err := p.pick(key)
 	if err != nil {
@@ -135,9 +138,9 @@ func (p *Pool) Pick(key string) (*session.Session, error) {
 	return l.s, nil
 }
 
-// Send sends a message on the session that Pick chooses. The error is that of Pick or of [session.Session.Send]. It is not tried again
-// elsewhere: when a session ends while a message is being written nobody knows whether it has arrived. Like Send of a session it
-// blocks only under the Wait policy of the client.
+// Send sends a message on the session that Pick chooses. The error is that of Pick or of [session.Session.Send]. Send does not try another
+// session after an error: if a session ends during a write, it is unknown whether the message has arrived. Like Send of a session, it blocks
+// only under the Wait policy of the client.
 func (p *Pool) Send(key string, msg []byte) error {
 	l, err := p.pick(key)
 	if err != nil {
@@ -146,14 +149,14 @@ func (p *Pool) Send(key string, msg []byte) error {
 	return l.s.Send(msg)
 }
 
-// Lease is a session that is in use: by a request that waits for its answer, say. It counts for LeastPending, and keeps a session that
-// is draining from being ended. Its methods may be called by any goroutine.
+// Lease is a session in use, for example by a request that waits for its answer. It counts for LeastPending, and a draining session does not end
+// while it has leases, until DrainTimeout. Its methods may be called by any goroutine.
 type Lease struct {
 	l    *link
 	done atomic.Bool
 }
 
-// Acquire is Pick for who says when it is done: the lease has to be released, whatever becomes of the session.
+// Acquire picks a session as Pick does, and returns a lease on it. The caller must release the lease, even if the session has ended.
 func (p *Pool) Acquire(key string) (*Lease, error) {
 	l, err := p.pick(key)
 	if err != nil {
@@ -167,7 +170,7 @@ func (p *Pool) Acquire(key string) (*Lease, error) {
 // Session returns the session, which may have ended.
 func (e *Lease) Session() *session.Session { return e.l.s }
 
-// Release gives the session back. Releasing again does nothing.
+// Release ends the lease. Releasing again does nothing.
 func (e *Lease) Release() {
 	if e.done.Swap(true) {
 		return
@@ -176,12 +179,12 @@ func (e *Lease) Release() {
 	p.pending.Add(-1)
 	if e.l.pending.Add(-1) == 0 && e.l.draining.Load() {
 		p.mu.Lock()
-		e.l.goodbyeLocked()
+		e.l.runDrainLocked()
 		p.mu.Unlock()
 	}
 }
 
-// place is one of the sessions at an address: the nth.
+// place is the identity of a slot: the nth at an address.
 type place struct {
 	address string
 	nth     int
@@ -198,8 +201,8 @@ func hashOf(s string) uint64 {
 	return h
 }
 
-// mix spreads what differs in few bits over all: the finalizer of SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
-// Generators", 2014).
+// mix spreads a difference in few bits over all bits. It is the finalizer of SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom
+// Number Generators", 2014).
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// each of the sessions has its turn, also when one of them is ending without the pool having heard of it.
+// all sessions are picked in turn, also while one of them is ending before the pool has been told.
 func TestRoundRobin(t *testing.T) {
 	inWorld(t, func(_ *world, o *reconnect.Options) { o.Sessions = 4 }, func(w *world) {
 		w.wait(0)
@@ -40,7 +40,7 @@ func TestRoundRobin(t *testing.T) {
 		}
 		ending := w.mine()
 		w.farm.each("a", func(s *session.Session) { _ = s.Write(nil) })
-		ending.End(nil, nil) // it waits for its peer
+		ending.End(nil, nil) // the session waits for its peer
 		for range 40 {
 			if w.mine() == ending {
 				t.Fatal("a session was picked that had ended")
@@ -54,7 +54,7 @@ func TestRoundRobin(t *testing.T) {
 
 // The session with the fewest leases is next, and releasing twice does nothing.
 func TestLeastPending(t *testing.T) {
-	inWorld(t, func(_ *world, o *reconnect.Options) { o.Sessions, o.Pick = 3, reconnect.LeastPending }, func(w *world) {
+	inWorld(t, func(_ *world, o *reconnect.Options) { o.Sessions, o.Policy = 3, reconnect.LeastPending }, func(w *world) {
 		w.wait(0)
 		leases := make(map[*session.Session][]*reconnect.Lease)
 		take := func() *session.Session {
@@ -94,11 +94,11 @@ func TestLeastPending(t *testing.T) {
 	})
 }
 
-// A key stays with its session. When one is lost its keys move, and no others, and they come back with it. Pools agree on that.
+// A key stays with its session. If a session is lost, its keys move, no other keys do, and they return with the session. All pools choose alike.
 func TestByKey(t *testing.T) {
 	const keys = 3000
 	inWorld(t, func(w *world, o *reconnect.Options) {
-		o.Addresses, o.Sessions, o.Pick = []string{"a", "b", "c"}, 6, reconnect.ByKey
+		o.Addresses, o.Sessions, o.Policy = []string{"a", "b", "c"}, 6, reconnect.ByKey
 		w.farm.up("b", nil)
 		w.farm.up("c", nil)
 	}, func(w *world) {
@@ -150,7 +150,7 @@ func TestByKey(t *testing.T) {
 	})
 }
 
-// Nothing can be picked before the start, while nothing is open, and after the end; the errors say why.
+// Pick fails before the start, while no session is open, and after the end, with different errors.
 func TestNone(t *testing.T) {
 	inWorld(t, func(_ *world, o *reconnect.Options) { o.Addresses = []string{"x", "y"} }, func(w *world) {
 		if _, err := w.pool.Pick(""); !errors.Is(err, reconnect.ErrNone) || errors.Is(err, reconnect.ErrGaveUp) {
@@ -176,7 +176,7 @@ func TestNone(t *testing.T) {
 	})
 }
 
-// Sessions whose addresses leave are not picked any more, and end when nobody needs them. The others do not notice.
+// Sessions whose addresses leave are not picked any more, and end when their leases are released. Other sessions are not affected.
 func TestSetAddresses(t *testing.T) {
 	for name, drain := range map[string]func(*session.Session){
 		"end": nil, "drain": func(s *session.Session) { s.End([]byte("bye\n"), nil) },
@@ -241,7 +241,7 @@ func TestSetAddresses(t *testing.T) {
 	}
 }
 
-// Leases that nobody releases, and many changes in a row, do not let sessions pile up.
+// Leases that are never released, and many changes in a row, do not make draining sessions accumulate.
 func TestDrainingIsBounded(t *testing.T) {
 	inWorld(t, func(w *world, o *reconnect.Options) {
 		o.Sessions = 2
@@ -271,7 +271,7 @@ func TestDrainingIsBounded(t *testing.T) {
 	})
 }
 
-// Addresses may change before the start, while nothing is open, and with as many sessions as there are addresses.
+// Addresses may change before the start, while no session is open, and with as many sessions as there are addresses.
 func TestSetAddressesWithoutSessions(t *testing.T) {
 	inWorld(t, func(_ *world, o *reconnect.Options) { o.Addresses = []string{"x"} }, func(w *world) {
 		if err := w.pool.SetAddresses([]string{"x", "y"}); err != nil {

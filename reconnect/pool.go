@@ -13,16 +13,16 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// Pool keeps sessions alive. Make one with New. All methods may be called by any goroutine at any time, also by functions of the
-// options and of handlers.
+// Pool keeps sessions alive: if one ends, the pool dials it again. Pools are made by New. All methods are safe for concurrent use, also by
+// functions of the options and of handlers.
 type Pool struct {
-	// Set when made.
+	// Set by New.
 	client *session.Client
 	o      Options
-	done   chan struct{} // closed when the pool is closed and nothing of it is left
+	done   chan struct{} // closed when the pool is closed and live has become 0
 
-	view    atomic.Pointer[view] // replaced under mu; nil when something has changed since
-	turns   atomic.Uint64        // for picking in turn
+	view    atomic.Pointer[view] // replaced under mu; nil after a change, until it is needed
+	picks   atomic.Uint64        // the number of picks, for picking in turn
 	pending atomic.Int64         // leases
 
 	mu sync.Mutex
@@ -30,17 +30,17 @@ type Pool struct {
 	started   bool
 	closed    bool
 	addresses []string
-	slots     []*slot            // those that are not leaving, by number; failed ones stay
-	leaving   map[*slot]struct{} // those that end because of SetAddresses
-	made      int                // slots so far
-	live      int                // slots that are not finished, and goroutines and timers of sessions that drain
+	slots     []*slot            // slots that are not leaving, by number; failed slots stay
+	leaving   map[*slot]struct{} // slots that end because of SetAddresses
+	made      int                // how many slots have been made; the number of the next
+	live      int                // slots that have not finished, and goroutines and timers of draining sessions
 	links     map[*session.Session]*link
 	changed   chan struct{} // closed and replaced with each change
 	stats     Stats         // the counters
 }
 
-// New makes a pool whose sessions are those of client, which stays the caller's; client may be nil if o.DialSession is not. It does nothing
-// yet: see [Pool.Start]. The error is [ErrOptions]. o is copied.
+// New makes a pool with sessions of client. The client remains the caller's, and may be nil if o.DialSession is set. The pool dials nothing
+// before [Pool.Start]. Invalid options give [ErrOptions]. New copies o.
 func New(client *session.Client, o *Options) (*Pool, error) {
 	p := &Pool{
 		client: client, o: o.withDefaults(), done: make(chan struct{}), changed: make(chan struct{}),
@@ -56,7 +56,7 @@ func New(client *session.Client, o *Options) (*Pool, error) {
 	return p, nil
 }
 
-// Start begins to dial, and returns at once. Starting again, and after Close, does nothing.
+// Start begins to dial, and returns at once. A second Start, and Start after Close, does nothing.
 func (p *Pool) Start() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,11 +67,13 @@ func (p *Pool) Start() {
 	_ = p.spreadLocked()
 }
 
-// SetAddresses changes where the sessions go, in one step. As many stay where they are as an even spread allows, and new ones are dialed
-// at once. Those that leave are not picked any more, and are [Draining]: when their leases are released, Drain of the
-// handler is called, which should say goodbye with [session.Session.End]; without Drain the pool ends them. What is not gone after
-// DrainTimeout is aborted, and so are the oldest of them when there are more than the pool has slots. Slots that gave up are replaced,
-// also when the addresses are the same. Errors: [ErrOptions] without an address, which changes nothing, and [ErrClosed].
+// SetAddresses changes the addresses of the pool in one step. As many sessions stay where they are as an even spread allows, and new ones are
+// dialed at once.
+//
+// Sessions that leave are not picked any more and are [Draining]. When their leases are released, Drain of the handler is called, which should
+// end the session with [session.Session.End]; without Drain the pool ends it. Sessions that have not ended after DrainTimeout are aborted. So
+// are the oldest draining sessions, if more sessions drain than the pool has slots. Slots that gave up are replaced, also if the addresses are
+// the same. Errors: [ErrOptions] without an address, which changes nothing, and [ErrClosed].
 func (p *Pool) SetAddresses(addresses []string) error {
 	addresses = distinct(addresses)
 	if len(addresses) == 0 {
@@ -94,7 +96,7 @@ func (p *Pool) SetAddresses(addresses []string) error {
 	return nil
 }
 
-// spreadLocked makes the slots that the addresses want and ends the others. It returns what has to be done without the mutex.
+// spreadLocked makes slots for the addresses and ends superfluous ones. It returns functions that the caller has to call without the mutex.
 func (p *Pool) spreadLocked() (aborts []func()) {
 	p.slots = slices.DeleteFunc(p.slots, func(sl *slot) bool { return sl.state == Failed })
 	n := p.o.Sessions
@@ -106,7 +108,7 @@ func (p *Pool) spreadLocked() (aborts []func()) {
 		at[i] = sl.address
 	}
 	wanted := slices.Clone(p.addresses)
-	if n%len(wanted) != 0 { // who has one more than others is not the same for all pools
+	if n%len(wanted) != 0 { // so that different pools have the extra sessions at different addresses
 		rand.Shuffle(len(wanted), func(i, j int) { wanted[i], wanted[j] = wanted[j], wanted[i] })
 	}
 	leaves, dials := spread(at, wanted, n)
@@ -117,7 +119,7 @@ func (p *Pool) spreadLocked() (aborts []func()) {
 			continue
 		}
 		p.leaving[sl] = struct{}{}
-		_ = sl.shutLocked(ErrRetired, true)
+		_ = sl.closeLocked(ErrRetired, true)
 	}
 	p.slots = stay
 	taken, nth := make(map[place]bool, len(stay)), make(map[string]int, len(wanted))
@@ -128,11 +130,11 @@ func (p *Pool) spreadLocked() (aborts []func()) {
 		nth[address] = p.addLocked(address, nth[address], taken)
 	}
 	p.changedLocked()
-	return p.crowdLocked(n)
+	return p.evictLocked(n)
 }
 
-// crowdLocked returns what aborts the oldest sessions that drain, if they are more than n.
-func (p *Pool) crowdLocked(n int) (aborts []func()) {
+// evictLocked returns functions that abort the oldest draining sessions beyond n. The caller calls them without the mutex.
+func (p *Pool) evictLocked(n int) (aborts []func()) {
 	var draining []*slot
 	for sl := range p.leaving {
 		if sl.state == Draining {
@@ -141,14 +143,14 @@ func (p *Pool) crowdLocked(n int) (aborts []func()) {
 	}
 	slices.SortFunc(draining, func(a, b *slot) int { return a.id - b.id })
 	for _, sl := range draining[:max(len(draining)-n, 0)] {
-		if abort := sl.shutLocked(ErrRetired, false); abort != nil {
+		if abort := sl.closeLocked(ErrRetired, false); abort != nil {
 			aborts = append(aborts, abort)
 		}
 	}
 	return aborts
 }
 
-// addLocked makes a slot and starts it. Its number at the address is the first from nth on that is free; the next one is returned.
+// addLocked makes a slot and starts it. Its number at the address is the first free one from nth on; addLocked returns the number after it.
 func (p *Pool) addLocked(address string, nth int, taken map[place]bool) int {
 	for taken[place{address, nth}] {
 		nth++
@@ -159,20 +161,20 @@ func (p *Pool) addLocked(address string, nth int, taken map[place]bool) int {
 	p.made++
 	p.live++
 	p.slots = append(p.slots, sl)
-	if sl.sayLocked(Event{State: Connecting}) {
-		go sl.tell()
+	if sl.postLocked(Event{State: Connecting}) {
+		go sl.notify()
 	}
 	return nth + 1
 }
 
-// changedLocked is called after each change: what is picked from is made anew when somebody asks, and who waits looks again.
+// changedLocked is called after each change. It drops the view, which is made again on demand, and wakes the callers of Wait.
 func (p *Pool) changedLocked() {
 	p.view.Store(nil)
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// current returns what is picked from.
+// current returns the view of the open sessions.
 func (p *Pool) current() *view {
 	if v := p.view.Load(); v != nil {
 		return v
@@ -188,7 +190,7 @@ func (p *Pool) currentLocked() *view {
 	}
 	v := new(view)
 	for _, sl := range p.slots {
-		if sl.turn == turnSession && sl.closing == nil && !sl.link.over {
+		if sl.owner == ownerSession && sl.closing == nil && !sl.link.over {
 			v.links = append(v.links, sl.link)
 		}
 	}
@@ -196,21 +198,21 @@ func (p *Pool) currentLocked() *view {
 	return v
 }
 
-// lessLocked is called when something of the pool has ended.
-func (p *Pool) lessLocked() {
+// releaseLocked is called when a slot, goroutine or timer that live counts has ended.
+func (p *Pool) releaseLocked() {
 	p.live--
-	p.overLocked()
+	p.checkDoneLocked()
 }
 
-// overLocked says that nothing is left, if that is so for good.
-func (p *Pool) overLocked() {
+// checkDoneLocked closes done if the pool is closed and live is 0.
+func (p *Pool) checkDoneLocked() {
 	if p.closed && p.live == 0 {
 		close(p.done)
-		p.live = -1 // not twice
+		p.live = -1 // so that done is not closed twice
 	}
 }
 
-// jitter calls then with a time up to most, also when Jitter of the options panics or ends the goroutine.
+// jitter calls then with a wait of at most most. It does so even if Jitter of the options panics or ends the goroutine.
 func (p *Pool) jitter(most time.Duration, then func(time.Duration)) {
 	if p.o.Jitter == nil {
 		then(time.Duration(rand.Uint64N(uint64(most) + 1))) //nolint:gosec // not negative, and no secret
@@ -227,9 +229,9 @@ func (p *Pool) jitter(most time.Duration, then func(time.Duration)) {
 	returned = true
 }
 
-// Wait waits until n sessions are open at once, or as many as there are slots if n is more than that, or not positive. It starts the
-// pool if nobody has. Errors: the context's, with the last causes; [ErrGaveUp], with causes, when too many slots have given up; and
-// [ErrClosed].
+// Wait waits until n sessions are open at once. If n is larger than the number of slots, or not positive, Wait waits for all slots. It starts
+// the pool if it has not been started. Errors: the context's, with the last causes; [ErrGaveUp], with causes, if too many slots have given up;
+// and [ErrClosed].
 func (p *Pool) Wait(ctx context.Context, n int) error {
 	p.Start()
 	for {
@@ -261,7 +263,7 @@ func (p *Pool) Wait(ctx context.Context, n int) error {
 	}
 }
 
-// failedLocked returns how many slots have given up.
+// failedLocked returns the number of slots that have given up.
 func (p *Pool) failedLocked() (n int) {
 	for _, sl := range p.slots {
 		if sl.state == Failed {
@@ -275,7 +277,7 @@ func (p *Pool) gaveUpLocked() error {
 	return withCauses(ErrGaveUp, p.causesLocked(func(sl *slot) bool { return sl.state == Failed }))
 }
 
-// Sessions visits the sessions that are open when it begins, by slot. A session may end while it is being visited.
+// Sessions iterates over the sessions that are open when the iteration begins, by slot. A session may end during the iteration.
 func (p *Pool) Sessions() iter.Seq[*session.Session] {
 	return func(yield func(*session.Session) bool) {
 		for _, l := range p.current().links {
@@ -289,7 +291,7 @@ func (p *Pool) Sessions() iter.Seq[*session.Session] {
 // Len returns the number of sessions that may be picked now.
 func (p *Pool) Len() int { return len(p.current().links) }
 
-// Stats returns the pool's counters, and its slots by state at one instant. It may be called after Close.
+// Stats returns the pool's counters, and the numbers of its slots by state at one instant. It may be called after Close.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// proxy is a bad network between TCP clients and a server that moves.
+// proxy is an unreliable network between TCP clients and a server whose address changes.
 type proxy struct {
 	ln   net.Listener
 	all  sync.WaitGroup
@@ -18,7 +18,7 @@ type proxy struct {
 	mu      sync.Mutex
 	backend string
 	delay   time.Duration
-	stalled chan struct{} // closed when it goes on; nil while nothing is stalled
+	stalled chan struct{} // closed when the stall ends; nil while there is no stall
 	pairs   map[*pair]struct{}
 	closed  bool
 }
@@ -45,7 +45,7 @@ func newProxy(t *testing.T) *proxy {
 	return p
 }
 
-// connect joins a client with the server, or resets it if there is none.
+// connect connects a client with the server, or resets its connection if there is no server.
 func (p *proxy) connect(client *net.TCPConn) {
 	p.mu.Lock()
 	backend := p.backend
@@ -77,7 +77,7 @@ func (p *proxy) connect(client *net.TCPConn) {
 	_, _ = x.client.Close(), x.server.Close()
 }
 
-// carry carries bytes one way, and then the end.
+// carry copies bytes one way, and then the end of the stream.
 func (p *proxy) carry(to, from *net.TCPConn) {
 	buf := make([]byte, 4<<10)
 	for {
@@ -95,7 +95,7 @@ func (p *proxy) carry(to, from *net.TCPConn) {
 	}
 }
 
-// hold waits as long as bytes are held up.
+// hold waits until the delay and the stall have ended.
 func (p *proxy) hold() {
 	p.mu.Lock()
 	delay, stalled := p.delay, p.stalled
@@ -125,21 +125,21 @@ func (x *pair) reset() {
 	reset(x.server)
 }
 
-// move has new connections made to another server.
+// move makes new connections go to another server.
 func (p *proxy) move(backend string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.backend = backend
 }
 
-// slow holds everything up for a time.
+// slow delays all bytes for a time.
 func (p *proxy) slow(delay time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = delay
 }
 
-// stall stops everything, or lets it go on.
+// stall stops all bytes, or lets them continue.
 func (p *proxy) stall(stop bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,7 @@ func (p *proxy) stall(stop bool) {
 	}
 }
 
-// some calls do for one connection of n, and returns how many that were.
+// some calls do for one in n connections, and returns their number.
 func (p *proxy) some(n int, do func(*pair)) (done int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,7 +166,7 @@ func (p *proxy) some(n int, do func(*pair)) (done int) {
 	return done
 }
 
-// close resets everything and waits until nothing is left.
+// close resets all connections and waits until all goroutines have ended.
 func (p *proxy) close() {
 	p.mu.Lock()
 	p.closed = true

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// The bounds are min(most, base·2ⁿ), whatever the numbers, also when that is more than a duration holds.
+// The bounds are min(most, base·2ⁿ), whatever the numbers, also if base·2ⁿ overflows a duration.
 func TestBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := time.Duration(rapid.Int64Range(1, math.MaxInt64).Draw(t, "most"))
@@ -40,7 +40,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// Sessions are spread evenly, as many as there have to be, and as few leave as possible.
+// Sessions are spread evenly, in the requested number, and as few as possible leave.
 func TestSpread(t *testing.T) {
 	address := rapid.Map(rapid.IntRange(0, 9), func(n int) string { return fmt.Sprint(n) })
 	rapid.Check(t, func(t *rapid.T) {
@@ -68,7 +68,7 @@ func TestSpread(t *testing.T) {
 				t.Fatalf("%d at %s: %v", c, a, count)
 			}
 		}
-		most, richer := 0, 0 // how many can stay
+		most, richer := 0, 0 // the number of sessions that can stay
 		for _, a := range wanted {
 			if count[a] < least {
 				t.Fatalf("%d at %s: %v", count[a], a, count)
@@ -83,14 +83,14 @@ func TestSpread(t *testing.T) {
 	})
 }
 
-// Options that mean nothing are refused; zero and negative are what the comments say.
+// Invalid options are refused; zero and negative values have the documented meanings.
 func TestOptions(t *testing.T) {
 	client := session.NewClient(codec.Line{}, nil, nil)
 	defer client.Close()
 	for name, o := range map[string]*reconnect.Options{
 		"nil": nil, "no address": {}, "sessions": {Addresses: []string{"a"}, Sessions: -1},
 		"base": {Addresses: []string{"a"}, Base: -1}, "cap": {Addresses: []string{"a"}, Cap: -1},
-		"cap below base": {Addresses: []string{"a"}, Base: 2, Cap: 1}, "policy": {Addresses: []string{"a"}, Pick: 9},
+		"cap below base": {Addresses: []string{"a"}, Base: 2, Cap: 1}, "policy": {Addresses: []string{"a"}, Policy: 9},
 	} {
 		if _, err := reconnect.New(client, o); !errors.Is(err, reconnect.ErrOptions) {
 			t.Errorf("%s: error %v", name, err)
@@ -119,11 +119,11 @@ func TestOptions(t *testing.T) {
 		{0, time.Millisecond, time.Millisecond, time.Millisecond},
 		{time.Hour, 2 * time.Hour, time.Hour, 2 * time.Hour},
 	} {
-		o, err := reconnect.Defaults(&reconnect.Options{Addresses: []string{"b", "a", "b"}, Base: c.base, Cap: c.most, Proven: -1})
+		o, err := reconnect.Defaults(&reconnect.Options{Addresses: []string{"b", "a", "b"}, Base: c.base, Cap: c.most, StableAfter: -1})
 		if err != nil || o.Base != c.wantBase || o.Cap != c.wantMost {
 			t.Errorf("%v to %v is read as %v to %v, %v", c.base, c.most, o.Base, o.Cap, err)
 		}
-		if !slices.Equal(o.Addresses, []string{"b", "a"}) || o.Network != "tcp" || o.Proven != 0 || o.DialTimeout != 10*time.Second {
+		if !slices.Equal(o.Addresses, []string{"b", "a"}) || o.Network != "tcp" || o.StableAfter != 0 || o.DialTimeout != 10*time.Second {
 			t.Errorf("%+v", o)
 		}
 	}

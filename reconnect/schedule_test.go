@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// trouble is one thing that happens, and how long it is until the next.
+// trouble is one disturbance, and the time until the next.
 type trouble struct {
 	What      string
 	Address   string
@@ -32,7 +32,7 @@ var troubles = []string{
 	"addresses", "acquire", "release", "wait", "pick",
 }
 
-// script draws what happens.
+// script draws a list of disturbances.
 func script(t *rapid.T) []trouble {
 	address := rapid.SampledFrom([]string{"a", "b", "c"})
 	one := rapid.Custom(func(t *rapid.T) trouble {
@@ -46,27 +46,27 @@ func script(t *rapid.T) []trouble {
 	return rapid.SliceOfN(one, 5, 40).Draw(t, "script")
 }
 
-// stage is where a script is played.
+// stage is the environment in which a script is played.
 type stage struct {
 	*world
 	mu      sync.Mutex
 	resume  string
 	panics  bool
 	refuses bool
-	spread  bool        // addresses were changed
+	spread  bool        // the addresses have been changed
 	live    map[int]int // sessions by slot
 	leases  []*reconnect.Lease
 	waits   sync.WaitGroup // callers of Wait
 }
 
-// Whatever happens, and whenever the pool is closed meanwhile, each slot goes a legal way, has one session at most, and comes back when
-// the trouble is over; after Close nothing is left and nobody is called.
+// Whatever happens, and whenever the pool is closed, each slot changes its state only in legal ways, has at most one session, and recovers when
+// the disturbances are over. After Close no session, goroutine or timer is left, and no function is called.
 func TestAnySchedule(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		script, n := script(rt), rapid.IntRange(0, 5).Draw(rt, "sessions")
 		o := reconnect.Options{
-			Addresses: []string{"a", "b"}, Sessions: n, Base: 100 * time.Millisecond, Cap: 2 * time.Second, Proven: time.Second,
-			Pick:      reconnect.Policy(rapid.IntRange(0, 3).Draw(rt, "policy")), //nolint:gosec // it is small
+			Addresses: []string{"a", "b"}, Sessions: n, Base: 100 * time.Millisecond, Cap: 2 * time.Second, StableAfter: time.Second,
+			Policy:    reconnect.Policy(rapid.IntRange(0, 3).Draw(rt, "policy")), //nolint:gosec // it is small
 			MoveAfter: rapid.IntRange(0, 2).Draw(rt, "move"), DrainTimeout: 5 * time.Second, ResumeTimeout: 3 * time.Second,
 		}
 		closeAt := rapid.IntRange(-30, len(script)).Draw(rt, "close")
@@ -79,7 +79,7 @@ func TestAnySchedule(t *testing.T) {
 	})
 }
 
-// play plays a script, and ends the pool while event closeAt happens.
+// play plays a script, and ends the pool during disturbance closeAt.
 func play(t *testing.T, o reconnect.Options, script []trouble, closeAt int, gently bool) error {
 	w := &world{T: t, farm: newFarm("a", "b"), rec: newRecorder()}
 	g := &stage{world: w, resume: "resume ok", live: make(map[int]int)}
@@ -177,7 +177,7 @@ func (g *stage) misbehave(reconnect.Event) {
 	}
 }
 
-// happens makes one trouble.
+// happens causes one disturbance.
 func (g *stage) happens(what trouble) {
 	switch what.What {
 	case "up":
@@ -212,7 +212,7 @@ func (g *stage) happens(what trouble) {
 	}
 }
 
-// set changes how functions behave from now on.
+// set changes the behaviour of the functions of the options from now on.
 func (g *stage) set(what string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -226,7 +226,7 @@ func (g *stage) set(what string) {
 	}
 }
 
-// picks does something with a session that is open.
+// picks picks an open session and calls one of its methods.
 func (g *stage) picks(what string) {
 	e, err := g.pool.Acquire(what)
 	switch {
@@ -260,7 +260,7 @@ func (g *stage) release() {
 	g.leases = nil
 }
 
-// bounded checks that there are not more sessions than there may be.
+// bounded checks that there are not more sessions than allowed.
 func (g *stage) bounded(n int) {
 	if n == 0 { // one for each address
 		n = 3
@@ -270,7 +270,7 @@ func (g *stage) bounded(n int) {
 	}
 }
 
-// heal ends all trouble, and waits until all sessions are back, if they may be.
+// heal ends all disturbances, and waits until all sessions that may be open are open.
 func (g *stage) heal(back bool) {
 	for _, a := range []string{"a", "b", "c"} {
 		g.farm.up(a, nil)

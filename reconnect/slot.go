@@ -10,77 +10,78 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// How a slot moves. One party at a time has the turn, and only who has it moves the slot on:
+// Each slot is a state machine. It has one owner at a time, and only the owner moves it to the next state:
 //
-//	the teller   has told State of a change, and does what follows from it: arms the timer, starts to dial
-//	the timer    fires, and the slot is connecting
-//	the dialer   a goroutine; it ends when the session is open, or the attempt has failed
-//	the session  its Close hook says that it has ended
-//	nobody       the slot was closed or has failed
+//	the notifier  has called State for a change, and starts what follows: the timer or the dialer
+//	the timer     fires, and the slot is connecting
+//	the dialer    a goroutine; it ends when the session is open, or the attempt has failed
+//	the session   its Close callback reports its end
+//	none          the slot is closed or has failed
 //
-// Who ends a slot does not move it, but notes why (closing) and hurries the one who has the turn: stops the timer, cancels the dialer,
-// aborts the session. The exception is a timer that was stopped in time, whose turn is then the teller's.
+// A goroutine that closes a slot does not move it. It records the reason (closing) and interrupts the owner: it stops the timer, cancels the
+// dialer or aborts the session. The exception is a timer that was stopped in time, because it can no longer move the slot: the notifier becomes
+// the owner.
 //
-// Changes are queued for State, and told by whoever comes when nobody is telling; callers of the pool's methods leave it to a
-// goroutine, so that they never run State themselves. Since what follows a change happens after it was told, at most four are queued,
-// however long State takes: Open, Draining, BackingOff or Closed, and one that is being told.
+// Changes are queued for State. A goroutine that queues a change also calls State, unless another goroutine is doing so. Methods of the pool
+// start a new goroutine for that, so that they never run State themselves. The next change happens only after State has been called for the last
+// one. So at most four changes are queued, however long State takes: Open, Draining, BackingOff or Closed, and one in progress.
 
-// slot is a place for one session.
+// slot is the place of one session of the pool, and makes a new session when the last has ended.
 type slot struct {
-	// Set when made.
+	// Set by addLocked.
 	p    *Pool
 	id   int
-	home place  // what it was made for, whatever address it is at now
-	hash uint64 // of home
+	home place  // the address and number that it was made for; address may have changed since
+	hash uint64 // the hash of home
 
 	// Guarded by the pool's mutex.
-	address string
-	turn    turn
-	closing error // why it ends, or nil
-	state   State // of the last change that was queued
-	queue   []Event
-	telling bool
-	timer   *time.Timer // has the turn
-	link    *link       // the last session, or attempt; nil at first
-	back    backoff
-	failed  int  // attempts in a row
-	failing int  // those of them at this address
-	opened  bool // a session was open before
-	cause   error
+	address   string
+	owner     owner
+	closing   error // why the slot ends, or nil
+	state     State // the state of the last queued change
+	queue     []Event
+	notifying bool
+	timer     *time.Timer // set while it is the owner
+	link      *link       // the last attempt; nil before the first
+	back      backoff
+	failed    int  // attempts that have failed in a row
+	failing   int  // the part of failed at this address
+	opened    bool // a session was open before
+	cause     error
 }
 
-// turn is who may move a slot on.
-type turn uint8
+// owner is the party that may move a slot to its next state.
+type owner uint8
 
 const (
-	turnTeller turn = iota
-	turnTimer
-	turnDialer
-	turnSession
-	turnNobody
+	ownerNotifier owner = iota
+	ownerTimer
+	ownerDialer
+	ownerSession
+	ownerNone
 )
 
-// sayLocked queues a change. If it returns true the caller has to see to it that tell is called, without the mutex.
-func (sl *slot) sayLocked(ev Event) bool {
+// postLocked queues a change for State. If it returns true, the caller must have notify called, without the mutex.
+func (sl *slot) postLocked(ev Event) bool {
 	ev.Slot, ev.Address, ev.Attempt = sl.id, sl.address, sl.failed
 	if sl.state = ev.State; ev.State.last() {
-		sl.turn = turnNobody
+		sl.owner = ownerNone
 	}
 	sl.queue = append(sl.queue, ev)
 	sl.p.changedLocked()
-	if sl.telling {
+	if sl.notifying {
 		return false
 	}
-	sl.telling = true
+	sl.notifying = true
 	return true
 }
 
-// tell tells what is queued, and does what follows.
-func (sl *slot) tell() {
+// notify calls State for the queued changes, and starts what follows from each.
+func (sl *slot) notify() {
 	for {
 		sl.p.mu.Lock()
 		if len(sl.queue) == 0 {
-			sl.queue, sl.telling = nil, false
+			sl.queue, sl.notifying = nil, false
 			sl.p.mu.Unlock()
 			return
 		}
@@ -94,7 +95,7 @@ func (sl *slot) tell() {
 	}
 }
 
-// call calls State. Should that end the goroutine, another goes on.
+// call calls State. If State ends the goroutine, a new goroutine continues.
 func (sl *slot) call(ev Event) {
 	p := sl.p
 	if p.o.State == nil {
@@ -110,7 +111,7 @@ func (sl *slot) call(ev Event) {
 		if v == nil { // runtime.Goexit
 			go func() {
 				if !sl.follow(ev) {
-					sl.tell()
+					sl.notify()
 				}
 			}()
 		}
@@ -119,19 +120,19 @@ func (sl *slot) call(ev Event) {
 	returned = true
 }
 
-// follow does what follows from a change that was told, and reports whether it was the last.
+// follow starts what follows from a change after State has returned. It reports whether the change was the last.
 func (sl *slot) follow(ev Event) (last bool) {
 	p := sl.p
 	switch ev.State {
 	case Connecting:
 		p.mu.Lock()
 		if sl.closing != nil {
-			_ = sl.sayLocked(sl.closedLocked()) // who calls is telling
+			_ = sl.postLocked(sl.closedLocked()) // the calling goroutine is in notify, which sees the change
 		} else {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			l := newLink(sl, cancel)
 			before := sl.link
-			sl.link, sl.turn = l, turnDialer
+			sl.link, sl.owner = l, ownerDialer
 			p.stats.Dials++
 			go sl.dial(ctx, l, before)
 		}
@@ -139,9 +140,9 @@ func (sl *slot) follow(ev Event) (last bool) {
 	case BackingOff:
 		p.mu.Lock()
 		if sl.closing != nil {
-			_ = sl.sayLocked(sl.closedLocked())
+			_ = sl.postLocked(sl.closedLocked())
 		} else {
-			sl.turn = turnTimer
+			sl.owner = ownerTimer
 			sl.timer = time.AfterFunc(ev.Delay, sl.wake)
 		}
 		p.mu.Unlock()
@@ -152,26 +153,26 @@ func (sl *slot) follow(ev Event) (last bool) {
 	return false
 }
 
-// closedLocked is the change that ends a slot that is closing.
+// closedLocked returns the change that ends a closing slot.
 func (sl *slot) closedLocked() Event { return Event{State: Closed, Err: sl.closing} }
 
-// wake is called by the timer.
+// wake begins the next attempt; the timer calls it.
 func (sl *slot) wake() {
 	p := sl.p
 	p.mu.Lock()
-	sl.turn, sl.timer = turnTeller, nil
+	sl.owner, sl.timer = ownerNotifier, nil
 	ev := Event{State: Connecting}
 	if sl.closing != nil {
 		ev = sl.closedLocked()
 	}
-	mine := sl.sayLocked(ev)
+	mine := sl.postLocked(ev)
 	p.mu.Unlock()
 	if mine {
-		sl.tell()
+		sl.notify()
 	}
 }
 
-// dial is the goroutine that makes a session. before is the link before it, whose session is given the time to be quite gone.
+// dial is the goroutine that makes a session. First it waits until the session of the link before has released everything.
 func (sl *slot) dial(ctx context.Context, l, before *link) {
 	var err error
 	returned := false
@@ -189,27 +190,27 @@ func (sl *slot) dial(ctx context.Context, l, before *link) {
 	returned = true
 }
 
-// settle ends an attempt: with a session that may be picked, or without one.
+// settle ends an attempt. It succeeds if err is nil and neither the session nor the slot has ended meanwhile.
 func (sl *slot) settle(l *link, err error) {
 	p := sl.p
 	p.mu.Lock()
 	if err == nil && sl.closing == nil && !l.over {
 		l.ready, l.since = true, time.Now()
-		sl.turn, sl.cause = turnSession, nil
+		sl.owner, sl.cause = ownerSession, nil
 		p.stats.Opened++
 		if sl.opened {
 			p.stats.Reconnects++
 		}
 		sl.opened = true
-		mine := sl.sayLocked(Event{State: Open, Session: l.s})
+		mine := sl.postLocked(Event{State: Open, Session: l.s})
 		p.mu.Unlock()
 		if mine {
-			sl.tell()
+			sl.notify()
 		}
 		return
 	}
 	switch {
-	case l.over && (err == nil || errors.Is(err, context.Canceled)): // because of that
+	case l.over && (err == nil || errors.Is(err, context.Canceled)): // the end of the session has cancelled the attempt
 		err = l.reason
 	case err == nil:
 		err = sl.closing
@@ -220,16 +221,16 @@ func (sl *slot) settle(l *link, err error) {
 	sl.lost(l, err)
 }
 
-// lost moves the slot on after its session has ended, or could not be made, for the reason err.
+// lost moves the slot on after its session has ended or an attempt has failed, for the reason err.
 func (sl *slot) lost(l *link, err error) {
 	p := sl.p
 	p.mu.Lock()
-	sl.turn, sl.cause = turnTeller, err
+	sl.owner, sl.cause = ownerNotifier, err
 	ev := Event{State: BackingOff, Err: err}
 	if l.ready {
 		ev.Session = l.s
 	}
-	if l.ready && time.Since(l.since) >= p.o.Proven {
+	if l.ready && time.Since(l.since) >= p.o.StableAfter {
 		sl.back.reset()
 		sl.failed, sl.failing = 0, 0
 	} else {
@@ -246,30 +247,30 @@ func (sl *slot) lost(l *link, err error) {
 		p.jitter(bound, func(d time.Duration) {
 			ev.Delay = d
 			p.mu.Lock()
-			sl.lostLocked(ev)
+			sl.lostUnlock(ev)
 		})
 		return
 	}
-	sl.lostLocked(ev)
+	sl.lostUnlock(ev)
 }
 
-// lostLocked tells what became of a slot that has lost its session. It releases the mutex.
-func (sl *slot) lostLocked(ev Event) {
+// lostUnlock queues the change of a slot that has lost its session, and calls State. The mutex is held, and lostUnlock releases it.
+func (sl *slot) lostUnlock(ev Event) {
 	if sl.closing != nil {
 		ev = Event{State: Closed, Err: sl.closing, Session: ev.Session}
 	}
-	mine := sl.sayLocked(ev)
+	mine := sl.postLocked(ev)
 	address, failed := sl.address, sl.failed
 	sl.p.mu.Unlock()
 	if ev.State == Failed {
 		sl.p.o.Logger.Warn("reconnect: slot gave up", "slot", sl.id, "address", address, "attempts", failed, "error", ev.Err)
 	}
 	if mine {
-		sl.tell()
+		sl.notify()
 	}
 }
 
-// moveLocked has the next attempt made elsewhere if this address has failed too often.
+// moveLocked selects the next address if this one has failed MoveAfter times in a row.
 func (sl *slot) moveLocked() {
 	if m := sl.p.o.MoveAfter; m == 0 || sl.failing < m {
 		return
@@ -277,7 +278,7 @@ func (sl *slot) moveLocked() {
 	sl.address, sl.failing = next(sl.p.addresses, sl.address), 0
 }
 
-// next returns the address after a in a ring, or the first if a is not there.
+// next returns the address after a in a ring, or the first address if a is not in the ring.
 func next(ring []string, a string) string {
 	for i := range ring {
 		if ring[i] == a {
@@ -287,7 +288,7 @@ func next(ring []string, a string) string {
 	return ring[0]
 }
 
-// finish is the end of a slot: its last session is gone when it returns.
+// finish waits until the last session of a final slot has released everything, and removes the slot from the pool's count.
 func (sl *slot) finish() {
 	p := sl.p
 	p.mu.Lock()
@@ -298,28 +299,28 @@ func (sl *slot) finish() {
 	}
 	p.mu.Lock()
 	delete(p.leaving, sl)
-	p.lessLocked()
+	p.releaseLocked()
 	p.mu.Unlock()
 }
 
-// shutLocked ends the slot for a reason: a session that is open at once, or gently. It returns what has to be done without the mutex, or
-// nil.
-func (sl *slot) shutLocked(cause error, gently bool) func() {
+// closeLocked ends the slot for a reason; it ends an open session at once, or drains it. It returns a function that the caller has to call
+// without the mutex, or nil.
+func (sl *slot) closeLocked(cause error, gently bool) func() {
 	first := sl.closing == nil
 	if first {
 		sl.closing = cause
 	}
-	switch sl.turn {
-	case turnTimer:
+	switch sl.owner {
+	case ownerTimer:
 		if sl.timer.Stop() {
-			sl.timer, sl.turn = nil, turnTeller
-			if sl.sayLocked(sl.closedLocked()) {
-				go sl.tell()
+			sl.timer, sl.owner = nil, ownerNotifier
+			if sl.postLocked(sl.closedLocked()) {
+				go sl.notify()
 			}
 		}
-	case turnDialer:
+	case ownerDialer:
 		sl.link.cancel(cause)
-	case turnSession:
+	case ownerSession:
 		l := sl.link
 		if l.over {
 			return nil
@@ -335,8 +336,7 @@ func (sl *slot) shutLocked(cause error, gently bool) func() {
 	return nil
 }
 
-// panicked counts and logs a panic in a function of the options, and returns it as an error. v is nil if the function ended its
-// goroutine.
+// panicked counts and logs a panic in a function of the options, and returns it as an error. If the function ended its goroutine, v is nil.
 func (p *Pool) panicked(name string, v any) error {
 	err := &session.PanicError{Value: v, Stack: debug.Stack()}
 	p.mu.Lock()

@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// seconds makes durations.
+// seconds returns durations of so many seconds.
 func seconds(all ...int) (out []time.Duration) {
 	for _, n := range all {
 		out = append(out, time.Duration(n)*time.Second)
@@ -28,7 +28,7 @@ func seconds(all ...int) (out []time.Duration) {
 	return out
 }
 
-// A session that ends, however that is, is replaced, after its handler has heard of it, and nothing runs meanwhile.
+// A session that ends, for whatever reason, is replaced after Close of its handler has returned. No goroutine runs meanwhile.
 func TestReplaced(t *testing.T) {
 	for name, end := range map[string]struct {
 		do   func(w *world)
@@ -72,7 +72,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// mine returns the session that is picked.
+// mine returns the session that Pick returns.
 func (w *world) mine() *session.Session {
 	w.Helper()
 	s, err := w.pool.Pick("")
@@ -82,7 +82,7 @@ func (w *world) mine() *session.Session {
 	return s
 }
 
-// While all is well, and while a slot backs off, the pool has no goroutine.
+// While all sessions are open, and while a slot backs off, the pool has no goroutine.
 func TestNoGoroutines(t *testing.T) {
 	inWorld(t, func(_ *world, o *reconnect.Options) { o.Sessions, o.Network = 20, "memory" }, func(w *world) {
 		pools := func() (n int) {
@@ -107,9 +107,9 @@ func TestNoGoroutines(t *testing.T) {
 	})
 }
 
-// The wait grows to the cap, and does not begin anew for sessions that do not last, only for one that has proved itself.
+// The wait grows to the cap. It is reset only after a session that was open for Options.StableAfter, not after shorter ones.
 func TestBacksOff(t *testing.T) {
-	inWorld(t, func(_ *world, o *reconnect.Options) { o.Cap, o.Proven = 8*time.Second, time.Minute }, func(w *world) {
+	inWorld(t, func(_ *world, o *reconnect.Options) { o.Cap, o.StableAfter = 8*time.Second, time.Minute }, func(w *world) {
 		w.farm.down("a")
 		w.pool.Start()
 		off := w.rec.await(w.T, 5, is(reconnect.BackingOff))
@@ -119,7 +119,7 @@ func TestBacksOff(t *testing.T) {
 		if !errors.Is(off[0].Err, syscall.ECONNREFUSED) || off[4].Attempt != 5 || off[0].Session != nil {
 			t.Errorf("%+v", off)
 		}
-		w.farm.up("a", &session.Handler{Open: func(s *session.Session) error { s.End(nil, nil); return nil }}) // accepts and closes
+		w.farm.up("a", &session.Handler{Open: func(s *session.Session) error { s.End(nil, nil); return nil }}) // the server accepts and closes
 		off = w.rec.await(w.T, 10, is(reconnect.BackingOff))[5:]
 		if want := seconds(8, 8, 8, 8, 8); !slices.Equal(delays(off), want) || off[4].Attempt != 10 {
 			t.Errorf("delays %v, attempt %d", delays(off), off[4].Attempt)
@@ -137,7 +137,7 @@ func TestBacksOff(t *testing.T) {
 	})
 }
 
-// The longest of all waits is one like others, and without Jitter all are within their bounds.
+// The longest possible wait works like any other, and without Jitter all waits are within their bounds.
 func TestWaitsLong(t *testing.T) {
 	inWorld(t, func(_ *world, o *reconnect.Options) {
 		o.Addresses, o.Sessions, o.Base, o.Cap, o.Jitter = []string{"x"}, 100, math.MaxInt64, math.MaxInt64, nil
@@ -151,7 +151,7 @@ func TestWaitsLong(t *testing.T) {
 	})
 }
 
-// A slot gives up when it was told to, and when there is no client any more. The others go on.
+// A slot gives up after MaxAttempts, and when the client is closed. Other slots continue.
 func TestGivesUp(t *testing.T) {
 	inWorld(t, func(_ *world, o *reconnect.Options) { o.Addresses, o.MaxAttempts = []string{"a", "b"}, 3 }, func(w *world) {
 		w.wait(1)
@@ -166,7 +166,7 @@ func TestGivesUp(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		w.farm.up("b", nil)
-		if err := w.pool.SetAddresses([]string{"a", "b"}); err != nil { // begins anew
+		if err := w.pool.SetAddresses([]string{"a", "b"}); err != nil { // replaces the slot that gave up
 			t.Error(err)
 		}
 		w.wait(2)
@@ -183,7 +183,7 @@ func TestGivesUp(t *testing.T) {
 	})
 }
 
-// A session is picked only after Resume. What is wrong with that ends it.
+// A session is picked only after Resume. An error or a panic of Resume ends the session.
 func TestResumeFails(t *testing.T) {
 	for name, resume := range map[string]func(context.Context, *session.Session) error{
 		"error":  func(context.Context, *session.Session) error { return errPlanned },
@@ -238,7 +238,7 @@ func TestResumeFails(t *testing.T) {
 	}
 }
 
-// Resume waits for answers, through the handler or by receiving.
+// Resume waits for answers, through the handler or with Receive.
 func TestResumeAsks(t *testing.T) {
 	t.Run("handler", func(t *testing.T) {
 		var answers chan string
@@ -282,7 +282,7 @@ func TestResumeAsks(t *testing.T) {
 	})
 }
 
-// What goes wrong before a session is open is backed off from as well, and leaves nothing behind.
+// A slot also backs off after an error before its session is open, and no goroutine or session is left behind.
 func TestOpenFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(w *world, o *reconnect.Options)
@@ -335,7 +335,7 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-// A client that is closed between connecting and Open calls no function of the handler: the slot notices by the time.
+// A client that is closed between connecting and Open calls no function of the handler: the slot fails by its timeout.
 func TestClientClosedEarly(t *testing.T) {
 	inWorld(t, func(w *world, o *reconnect.Options) {
 		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -351,7 +351,7 @@ func TestClientClosedEarly(t *testing.T) {
 	})
 }
 
-// Each session may have a handler and a codec of its own, and another handler later.
+// Each session may have its own handler and codec, and another handler later.
 func TestAttach(t *testing.T) {
 	var got chan string
 	var ended chan struct{}
@@ -398,7 +398,7 @@ func TestAttach(t *testing.T) {
 	})
 }
 
-// State may block, panic, and end its goroutine: the slot goes on, in order, when it can.
+// State may block, panic, and end its goroutine: the slot then continues, in order.
 func TestStateMisbehaves(t *testing.T) {
 	for name, misbehave := range map[string]func(){
 		"block":  func() { <-time.After(100 * time.Millisecond) },
@@ -434,7 +434,7 @@ func TestStateMisbehaves(t *testing.T) {
 	}
 }
 
-// A slot that fails at one address too often goes on at the next, if it may.
+// A slot that fails too often at one address tries the next, if MoveAfter is set.
 func TestMoves(t *testing.T) {
 	inWorld(t, func(_ *world, o *reconnect.Options) {
 		o.Addresses, o.Sessions, o.MoveAfter = []string{"x", "y", "a"}, 3, 2

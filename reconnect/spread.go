@@ -2,17 +2,16 @@ package reconnect
 
 import "slices"
 
-// spread says how n sessions, of which some are at addresses already, are spread over those that are wanted: which of them leave,
-// and where others are dialed. Afterwards the numbers at any two wanted addresses differ by one at most, and no way to reach that ends
-// fewer sessions. wanted must not be empty, and names each address once; who comes first in it is preferred where it makes no
-// difference otherwise.
+// spread computes how n sessions, some of which are at addresses already, are spread over the wanted addresses: which sessions leave, and which
+// addresses are dialed. Afterwards the numbers at any two wanted addresses differ by one at most, and no other way to reach that ends fewer
+// sessions. wanted must not be empty, and names each address once. If there is a choice, addresses that come earlier in wanted are preferred.
 func spread(at, wanted []string, n int) (leaves []bool, dials []string) {
 	have := make(map[string]int, len(wanted))
 	for _, a := range at {
 		have[a]++
 	}
 	each, extra := n/len(wanted), n%len(wanted)
-	order := slices.Clone(wanted) // those that have more than their share already come first, and keep one of it
+	order := slices.Clone(wanted) // addresses with more than their share come first, and keep one of the extra sessions
 	slices.SortStableFunc(order, func(a, b string) int {
 		return min(max(have[b]-each, 0), 1) - min(max(have[a]-each, 0), 1)
 	})

@@ -2,7 +2,7 @@
 
 package reconnect_test
 
-// How much the storm is with the tag proof. It needs 12,100 descriptors, ulimit -n.
+// The size of the storm test with the tag proof. It needs 12,100 descriptors, ulimit -n.
 const (
 	stormClients  = 200
 	stormSessions = 15

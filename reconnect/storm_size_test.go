@@ -2,7 +2,7 @@
 
 package reconnect_test
 
-// How much the storm is, in the ordinary run.
+// The size of the storm test in an ordinary run.
 const (
 	stormClients  = 100
 	stormSessions = 10

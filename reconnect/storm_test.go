@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// stormLimit is how long the storm may take.
+// stormLimit bounds the duration of the storm.
 const stormLimit = 5 * time.Minute
 
 // request is a numbered request, and its acknowledgement.
@@ -33,11 +33,11 @@ func parse(msg []byte) request {
 	return request{binary.BigEndian.Uint32(msg), binary.BigEndian.Uint32(msg[4:])}
 }
 
-// store is what the server keeps. It survives restarts.
+// store is the server's persistent state. It survives restarts.
 type store struct {
 	mu   sync.Mutex
-	has  map[request]int // and how often it came
-	more int             // that came again
+	has  map[request]int // how often each request arrived
+	more int             // requests that arrived again
 }
 
 func (st *store) put(q request) {
@@ -76,7 +76,7 @@ func startDepot(t *testing.T, st *store, p *proxy) *depot {
 	return d
 }
 
-// stop stops it, at once or gently.
+// stop stops the server, at once or gently.
 func (d *depot) stop(ctx context.Context, gently bool) {
 	if gently {
 		_ = d.srv.Shutdown(ctx)
@@ -85,7 +85,7 @@ func (d *depot) stop(ctx context.Context, gently bool) {
 	<-d.served
 }
 
-// lane is what was sent on the sessions of one slot and not acknowledged.
+// lane is the set of requests that were sent on the sessions of one slot and not acknowledged.
 type lane struct {
 	mu      sync.Mutex
 	waiting map[request]struct{}
@@ -106,7 +106,7 @@ func (l *lane) done(q request) bool {
 	return found
 }
 
-// resend sends again what was not acknowledged.
+// resend sends the unacknowledged requests again.
 func (l *lane) resend(_ context.Context, s *session.Session) error {
 	l.mu.Lock()
 	var all []request
@@ -122,7 +122,7 @@ func (l *lane) resend(_ context.Context, s *session.Session) error {
 	return nil
 }
 
-// sender is one client: a pool, and what it has sent.
+// sender is one client: a pool, and the requests that it has sent.
 type sender struct {
 	id    uint32
 	pool  *reconnect.Pool
@@ -132,15 +132,15 @@ type sender struct {
 	acked atomic.Int64
 }
 
-// storm is the whole.
+// storm is the whole test: servers, proxy and senders.
 type storm struct {
 	*testing.T
 	proxy   *proxy
 	store   *store
 	client  *session.Client
 	senders []*sender
-	lacking atomic.Int64  // acknowledgements
-	all     chan struct{} // told when none lack
+	lacking atomic.Int64  // the number of missing acknowledgements
+	all     chan struct{} // receives a value when lacking is 0
 
 	mu     sync.Mutex
 	delays []time.Duration
@@ -181,7 +181,7 @@ func (w *storm) add(id int) {
 	w.senders = append(w.senders, c)
 }
 
-// send sends n requests, as soon as there is a session for each. Those that a session took are its lane's matter.
+// send sends n requests, as soon as there is a session for each. The lane resends requests that a session has accepted.
 func (c *sender) send(ctx context.Context, n int) error {
 	for range n {
 		c.sent++
@@ -191,10 +191,10 @@ func (c *sender) send(ctx context.Context, n int) error {
 			}
 			s, err := c.pool.Pick("")
 			if err != nil {
-				continue // it was lost meanwhile
+				continue // the session was lost meanwhile
 			}
 			l := s.Value().(*lane)
-			l.add(q) // first, so that whoever takes this session's place sees it
+			l.add(q) // before Send, so that the next session of the slot resends it
 			if taken = s.Send(q.bytes()) == nil; !taken && !l.done(q) {
 				return fmt.Errorf("request %v was acknowledged, but not taken", q)
 			}
@@ -203,7 +203,7 @@ func (c *sender) send(ctx context.Context, n int) error {
 	return nil
 }
 
-// round is one restart with other trouble around it, while everybody sends.
+// round is one restart with other disturbances around it, while all clients send.
 func (w *storm) round(ctx context.Context, d *depot, n int) *depot {
 	w.lacking.Add(stormClients * stormRequests)
 	errs := make(chan error, stormClients)
@@ -244,8 +244,8 @@ func (w *storm) round(ctx context.Context, d *depot, n int) *depot {
 	return d
 }
 
-// Clients of many sessions come back from everything that happens to a server and a network, at random times, and nothing that was
-// acknowledged is lost, nor what was sent in the end, nor a descriptor.
+// Clients of many sessions recover from all disturbances of a server and a network, at random times. No acknowledged request is lost, all
+// requests arrive in the end, and no descriptor leaks.
 func TestStorm(t *testing.T) {
 	before := descriptors(t)
 	ctx, cancel := context.WithTimeout(context.Background(), stormLimit)
@@ -287,7 +287,7 @@ func TestStorm(t *testing.T) {
 	w.check(ctx)
 }
 
-// check checks that everything has come back and arrived.
+// check checks that all sessions are open again and all requests have arrived.
 func (w *storm) check(ctx context.Context) {
 	for w.lacking.Load() > 0 {
 		select {
@@ -296,7 +296,7 @@ func (w *storm) check(ctx context.Context) {
 			w.Fatalf("%d requests were not acknowledged", w.lacking.Load())
 		}
 	}
-	w.store.mu.Lock() // what was sent twice may still come again
+	w.store.mu.Lock() // requests that were sent twice may still arrive again
 	defer w.store.mu.Unlock()
 	total, st := 0, reconnect.Stats{}
 	for _, c := range w.senders {
@@ -322,8 +322,8 @@ func (w *storm) check(ctx context.Context) {
 	w.spread()
 }
 
-// spread checks that no window of a tenth of the time has more of the waits than chance explains: seven standard deviations above or below
-// its share, which happens once in 10¹¹ windows.
+// spread checks that no window of a tenth of the time has more or fewer of the waits than chance explains. The bound is seven standard
+// deviations from its share, which chance exceeds once in 10¹¹ windows.
 func (w *storm) spread() {
 	const windows = 10
 	w.mu.Lock()
@@ -345,7 +345,7 @@ func (w *storm) spread() {
 	}
 	w.Logf("%d waits in windows of %v: %v; between %.0f and %.0f are expected of each", len(w.delays), stormCap/windows, counts,
 		share-7*deviation, share+7*deviation)
-	// Neither do neighbours fall together: a window anywhere is no fuller.
+	// Windows at other positions are checked as well, because waits may cluster across the edge of two windows.
 	slices.Sort(w.delays)
 	for i, first := 0, 0; i < len(w.delays); i++ {
 		for w.delays[i]-w.delays[first] > stormCap/windows {
@@ -358,10 +358,10 @@ func (w *storm) spread() {
 	}
 }
 
-// descriptors returns how many descriptors the process has, where that can be known; otherwise 0.
+// descriptors returns the number of open descriptors of the process, or 0 if the system does not tell.
 func descriptors(t *testing.T) int {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0") // so that what package net keeps for itself is there
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // so that the descriptors that package net keeps are open
 	if err != nil {
 		t.Fatal(err)
 	}

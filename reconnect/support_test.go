@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-push/sluice/transport"
 )
 
-// limit is how long anything may take.
+// limit bounds each wait of the tests.
 const limit = 30 * time.Second
 
 // farm is a set of servers in memory, by address, which echo lines.
@@ -114,7 +114,7 @@ func (f *farm) dials(address string) int {
 	return f.dialed[address]
 }
 
-// dial is a Dial of options.
+// dial implements Options.Dial.
 func (f *farm) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	f.mu.Lock()
 	x, stall := f.servers[address], f.stall
@@ -130,7 +130,8 @@ func (f *farm) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return x.ln.Dial(ctx)
 }
 
-// recorder is a State of options that checks that each slot goes a legal way, and is told one change after the other.
+// recorder implements Options.State. It checks that each slot changes its state in legal ways, and that changes of one slot are not reported
+// concurrently.
 type recorder struct {
 	mu     sync.Mutex
 	slots  map[int]*trail
@@ -138,7 +139,7 @@ type recorder struct {
 	closed bool
 	faults []string
 	change chan struct{}
-	also   func(reconnect.Event) // called after each event was noted
+	also   func(reconnect.Event) // called after each event was recorded
 }
 
 type trail struct {
@@ -210,14 +211,14 @@ func (r *recorder) faultLocked(format string, args ...any) {
 	}
 }
 
-// fault notes something else that must not be.
+// fault records another violation.
 func (r *recorder) fault(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.faultLocked(format, args...)
 }
 
-// end is called after Close of the pool: nothing may come any more, and every slot has ended.
+// end is called after Close of the pool. It checks that every slot has ended; no event may follow.
 func (r *recorder) end() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,7 +234,7 @@ func (r *recorder) end() error {
 	return nil
 }
 
-// events returns those so far of which f says so.
+// events returns the events so far for which f returns true.
 func (r *recorder) events(f func(reconnect.Event) bool) (out []reconnect.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -263,7 +264,7 @@ func (r *recorder) await(t *testing.T, n int, f func(reconnect.Event) bool) []re
 		case <-change:
 		case <-t.Context().Done():
 			t.Fatal("the test is over")
-		case <-time.After(time.Hour): // in a bubble: everything waits
+		case <-time.After(time.Hour): // in a bubble: reached only if all goroutines wait
 			t.Fatalf("%d of %d events: %v", len(r.events(f)), n, r.all)
 		}
 	}
@@ -278,7 +279,7 @@ type world struct {
 	pool   *reconnect.Pool
 }
 
-// inWorld runs a test in fake time with a pool that is closed in the end, when nothing is left of it. change may change the options.
+// inWorld runs a test in fake time with a pool that is closed at the end, and checks that no goroutine is left. change may change the options.
 func inWorld(t *testing.T, change func(w *world, o *reconnect.Options), test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -286,7 +287,7 @@ func inWorld(t *testing.T, change func(w *world, o *reconnect.Options), test fun
 		w.client = session.NewClient(codec.Line{}, nil, &session.Options{Engine: session.EngineGoroutine})
 		o := &reconnect.Options{
 			Addresses: []string{"a"}, Handler: &session.Handler{}, Dial: w.farm.dial, State: w.rec.state,
-			Base: time.Second, Cap: time.Minute, Proven: time.Hour,
+			Base: time.Second, Cap: time.Minute, StableAfter: time.Hour,
 			Jitter: func(most time.Duration) time.Duration { return most },
 		}
 		if change != nil {
@@ -302,7 +303,7 @@ func inWorld(t *testing.T, change func(w *world, o *reconnect.Options), test fun
 	})
 }
 
-// end closes everything and looks whether something is left.
+// end closes pool, client and servers, and checks that nothing is left.
 func (w *world) end() {
 	w.Helper()
 	_ = w.pool.Close()
@@ -320,7 +321,7 @@ func (w *world) end() {
 	w.farm.close()
 }
 
-// wait waits for n sessions, of which the servers know as well then.
+// wait waits until n sessions are open and the servers have accepted them.
 func (w *world) wait(n int) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), time.Hour)
@@ -337,7 +338,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// delays returns those of the events.
+// delays returns the delays of the events.
 func delays(events []reconnect.Event) (out []time.Duration) {
 	for _, ev := range events {
 		out = append(out, ev.Delay)

@@ -1,91 +1,80 @@
 package session
 
-import "math"
+// Back-pressure (see package writer): while its Writer is overloaded, a session handles no messages and reads nothing.
 
-// Backpressure: while much of what a session has answered waits for its peer, its messages are not handled and its connection is not read.
-// So an answer seldom has to wait on a goroutine for a peer that asks and does not read, and what such a peer costs is about half a queue and
-// what had been read of it by then. TCP tells the peer; Options.WriteTimeout ends it.
-//
-//	handling ──► pauseLocked: a quarter of the queue is full, or a codec's reply finds no room ──► paused: nothing is read
-//	    ▲                                                                                          │
-//	    └────────── resumeLocked: what waited then has been written, or the session is ending ◄────┘
-//
-// It ends when as many bytes have gone as waited when it began, not when few wait: others may be sending to the same session all the time.
-
-// pauseLocked has no message handled until what waits to be written now has gone, if that is at least a quarter of what may wait.
-func (s *Session) pauseLocked() {
-	b := &s.o.bounds
-	if s.o.Policy == Wait && s.pull == nil && s.q != nil && (s.q.Bytes() >= b.Bytes/4 || s.q.Len() >= b.Frames/4) {
-		s.pauseNowLocked()
-	}
-}
-
-func (s *Session) pauseNowLocked() {
-	if s.pen != penFree && s.unwritten.Load() == 0 && s.phase.Load() == phaseOpen {
-		s.unwritten.Store(int32(min(s.q.Bytes(), math.MaxInt32))) //nolint:gosec // no more than that
-	}
-}
-
-// progressLocked is called when n bytes of the queue have been written.
-func (s *Session) progressLocked(n int) {
-	if left := s.unwritten.Load(); left > 0 && n > 0 {
-		if int(left) <= n {
-			s.resumeLocked()
-		} else {
-			s.unwritten.Store(left - int32(n)) //nolint:gosec // less than left
-		}
-	}
-}
-
-// resumeLocked has messages handled again.
-func (s *Session) resumeLocked() {
-	if s.unwritten.Load() == 0 {
-		return
-	}
-	s.unwritten.Store(0)
-	s.forgiveLocked()
-	s.c.resumeLocked()
-}
-
-// pauses is called by who has the turn before a message is decoded. It reports whether that has to wait, and notes that something was left.
+// pauses reports whether the next message has to wait, and then records that input was left. The dispatching goroutine calls it before it
+// decodes.
 func (s *Session) pauses() bool {
-	if s.unwritten.Load() > 0 && s.phase.Load() == phaseOpen {
+	if s.out.Overloaded() && s.phase.Load() == phaseOpen {
 		s.paused = true
 	}
 	return s.paused
 }
 
-// rest gives back the memory that the end of a turn leaves.
-func (s *Session) rest() {
+// releaseInput releases the input buffer at the end of a dispatch. If a pause has begun, which may be long, unread bytes keep no more memory
+// than they need.
+func (s *Session) releaseInput() {
 	if s.paused {
-		s.in.Tighten()
+		s.in.Compact()
 	} else {
-		s.in.Rest()
+		s.in.Shrink()
 	}
 }
 
-// catchUp is called by the goroutine of a session before it reads: it waits until messages may be handled, and handles those that were left. It
-// reports whether to go on reading.
+// catchUp waits until messages may be handled, and handles the input that was left. The session's goroutine calls it before it reads. It reports
+// whether to go on reading.
 func (s *Session) catchUp() bool {
 	for s.paused {
-		s.in.Tighten()
+		s.in.Compact()
 		s.awaitResume()
-		if s.paused = false; s.phase.Load() == phaseClosed || !s.delegate(partFirst, 0) {
+		if s.paused = false; s.phase.Load() == phaseClosed || !s.runPart(partFirst, 0) {
 			return false
 		}
-		s.pauses() // for what was gathered
+		s.pauses() // the corked replies may have made the Writer overloaded again
 	}
 	return true
 }
 
+// awaitResume waits until the Writer is no longer overloaded, or the session is not open.
 func (s *Session) awaitResume() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.unwritten.Load() > 0 && s.phase.Load() == phaseOpen {
-		changed := s.wakeMeLocked()
-		s.mu.Unlock()
+	s.out.Lock()
+	defer s.out.Unlock()
+	for s.out.Overloaded() && s.phase.Load() == phaseOpen {
+		changed := s.gor.ChangedLocked()
+		s.out.Unlock()
 		<-changed
-		s.mu.Lock()
+		s.out.Lock()
 	}
 	s.armLocked()
 }
+
+// cork collects the frames that are sent from now on: the messages of one read are about to be handled.
+func (s *Session) cork() {
+	s.out.Lock()
+	s.out.Cork(nil)
+	s.out.Unlock()
+}
+
+// uncork writes the corked frames before all messages have been handled, because the handler waits.
+func (s *Session) uncork() {
+	s.out.Lock()
+	s.uncorkLocked(noSocket)
+	s.out.Unlock()
+}
+
+// handledAll writes the corked frames after all messages of the read have been handled. If the calling goroutine reads from the socket, it
+// passes its descriptor, and otherwise noSocket.
+func (s *Session) handledAll(socket int32) {
+	s.out.Lock()
+	s.uncorkLocked(socket)
+	s.handledLocked()
+	s.out.Unlock()
+}
+
+func (s *Session) uncorkLocked(socket int32) {
+	if b := s.out.Uncork(socket); b != nil {
+		s.srv.pools.PutBatch(b)
+	}
+}
+
+const noSocket = -1

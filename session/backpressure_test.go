@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// Nothing that was left while answers waited is lost, overtaken or repeated, whatever the executor, and however messages are cut.
+// No input that was left during a pause is lost, reordered or repeated, whatever the executor, and however messages are split.
 func TestPausedMessagesAreHandled(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		o := smallBuffers()
@@ -34,7 +34,7 @@ func TestPausedMessagesAreHandled(t *testing.T) {
 				}
 				wrote <- nil
 			}()
-			await(t, func() bool { return f.s.Pauses() || f.srv.Stats().BytesIn == uint64((round+1)*all.Len()) })
+			await(t, func() bool { return f.s.IsOverloaded() || f.srv.Stats().BytesIn == uint64((round+1)*all.Len()) })
 			expect(t, f.client, all.String())
 			if err := receive(t, wrote); err != nil {
 				t.Fatal(err)
@@ -43,7 +43,7 @@ func TestPausedMessagesAreHandled(t *testing.T) {
 	})
 }
 
-// pausedFixture is a session whose peer asks and does not read, until it is not read itself.
+// pausedFixture is a session whose peer sends requests and reads no answers, until the session stops reading.
 func pausedFixture(t *testing.T, tr transport, o *session.Options) *fixture {
 	t.Helper()
 	f := newFixture(t, tr, line, echo(), o)
@@ -52,11 +52,11 @@ func pausedFixture(t *testing.T, tr transport, o *session.Options) *fixture {
 			_, err = f.client.Write([]byte(strings.Repeat("x", 999) + "\n"))
 		}
 	}()
-	await(t, func() bool { return f.s.Pauses() || len(f.closed) > 0 })
+	await(t, func() bool { return f.s.IsOverloaded() || len(f.closed) > 0 })
 	return f
 }
 
-// A session that is not read for its own answers' sake ends like any other, on both sides.
+// A paused session ends like any other, on both sides.
 func TestPausedSessionEnds(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		for _, tt := range []struct {
@@ -84,15 +84,15 @@ func TestPausedSessionEnds(t *testing.T) {
 	})
 }
 
-// A peer that takes nothing is given up after the write timeout. That nothing was read from it meanwhile does not count as its silence, for it was
-// not listened to.
+// A session whose peer takes nothing ends after the write timeout. The pause does not count as silence of the peer, because the session did not
+// read.
 func TestPausedSessionTimesOut(t *testing.T) {
-	over(t, func(t *testing.T, tr transport) {
+	overWaiting(t, every, func(t *testing.T, tr transport) {
 		o := smallBuffers()
 		o.WriteTimeout, o.IdleTimeout = 500*time.Millisecond, 250*time.Millisecond
 		f := pausedFixture(t, tr, o)
 		info := receive(t, f.closed)
-		if !errors.Is(info.Err, session.ErrTimeout) || !strings.Contains(info.Err.Error(), "the peer took nothing") {
+		if !errors.Is(info.Err, session.ErrTimeout) || !strings.Contains(info.Err.Error(), "the peer read nothing") {
 			t.Errorf("by %v: %v", info.By, info.Err)
 		}
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// BenchmarkEcho is one client with 16 messages of 1 KiB in flight; an operation is one message.
+// BenchmarkEcho echoes messages of 1 KiB to one client, which has 16 in flight. An operation is one message.
 func BenchmarkEcho(b *testing.B) {
 	for _, tr := range transports {
 		for _, inFlight := range []int{1, 16} {
@@ -27,7 +27,7 @@ func BenchmarkEcho(b *testing.B) {
 				b.SetBytes(1024)
 				left := 0
 				for b.Loop() {
-					if left > 0 { // of the messages in flight
+					if left > 0 { // some messages are in flight
 						left--
 						continue
 					}
@@ -44,8 +44,8 @@ func BenchmarkEcho(b *testing.B) {
 	}
 }
 
-// BenchmarkIdleMemory opens sessions over TCP, lets each echo one message, and reports what one costs when it is idle again: heap and
-// stack of the server's side, after garbage collection. The clients' side is measured first and taken off.
+// BenchmarkIdleMemory opens sessions over TCP, lets each echo one message, and reports the heap and stack of one idle session on the server's
+// side, after garbage collection. The memory of the clients is measured first and subtracted.
 func BenchmarkIdleMemory(b *testing.B) {
 	const sessions = 8000
 	ln := listen(b, "tcp", "127.0.0.1:0")
@@ -91,10 +91,10 @@ func BenchmarkIdleMemory(b *testing.B) {
 	}
 }
 
-// memory is what heap and stacks take after collecting garbage.
+// memory returns the bytes in heap and stacks after garbage collection.
 func memory() int64 {
 	var m runtime.MemStats
-	for range 3 { // pools give up what they hold after two
+	for range 3 { // a pool releases its objects after two collections
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)

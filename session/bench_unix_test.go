@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// BenchmarkTryWrite is one shared frame of 256 bytes to 1,000 sessions, whose peers are read by one goroutine; an operation is
-// one delivery. "write" is the same with a bare write(2) for each connection: what no server can do without.
+// BenchmarkTryWrite writes one shared frame of 256 bytes to 1,000 sessions, whose peers are read by one goroutine. An operation is one delivery.
+// The sub-benchmark "write" does the same with one write(2) for each connection, which is the least that any server needs.
 func BenchmarkTryWrite(b *testing.B) {
 	const sessions = 1000
 	frame := [][]byte{make([]byte, 256)}
@@ -54,8 +54,8 @@ func BenchmarkTryWrite(b *testing.B) {
 	})
 }
 
-// pairs makes n connected pairs of Unix sockets, gives one end of each to take, and returns a function that reads 256 bytes from
-// each of the others.
+// pairs makes n connected pairs of Unix sockets and gives one end of each to take. It returns a function that reads 256 bytes from each of the
+// other ends.
 func pairs(b *testing.B, n int, take func(server net.Conn, fd int)) (drain func()) {
 	b.Helper()
 	ln := listen(b, "unix", b.TempDir()+"/s")

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// clients are the ways in which a client's session may run.
+// clients are the networks and engines over which a client's session may run.
 var clients = []struct {
 	name, network string
 	o             session.Options
@@ -28,7 +28,7 @@ var clients = []struct {
 	{"tls", "tcp", session.Options{TLS: &tls.Config{InsecureSkipVerify: true}}}, //nolint:gosec // the certificate is not what is tested
 }
 
-// overClients runs f for each of them, with the address of a server that echoes.
+// overClients runs f for each of the clients, with the address of a server that echoes.
 func overClients(t *testing.T, f func(t *testing.T, o session.Options, network, addr string)) {
 	t.Helper()
 	for _, c := range clients {
@@ -52,7 +52,7 @@ func TestClientReceives(t *testing.T) {
 	overClients(t, func(t *testing.T, o session.Options, network, addr string) {
 		c := session.NewClient(line, nil, &o)
 		defer c.Close()
-		s, err := c.Dial(bounded(t), network, addr)
+		s, err := c.Dial(testwait.Context(t), network, addr)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestClientReceives(t *testing.T) {
 			}
 		}
 		next := 0
-		for msg := range s.Messages(bounded(t), &err) {
+		for msg := range s.Messages(testwait.Context(t), &err) {
 			if err != nil || string(msg) != strconv.Itoa(next) {
 				t.Fatalf("received %q, %v; want %d", msg, err, next)
 			}
@@ -79,7 +79,7 @@ func TestClientReceives(t *testing.T) {
 		for s := range c.Sessions() {
 			s.Close()
 		}
-		if _, err := s.Receive(bounded(t)); !errors.Is(err, session.ErrClosed) {
+		if _, err := s.Receive(testwait.Context(t)); !errors.Is(err, session.ErrClosed) {
 			t.Errorf("error %v", err)
 		}
 		if n := c.Len(); n != 0 {
@@ -99,14 +99,14 @@ func TestClientWithHandler(t *testing.T) {
 			Close:   func(_ *session.Session, info *session.CloseInfo) { closed <- *info },
 		}, &o)
 		for range 3 {
-			if _, err := c.Dial(bounded(t), network, addr); err != nil {
+			if _, err := c.Dial(testwait.Context(t), network, addr); err != nil {
 				t.Fatal(err)
 			}
 			if msg := receive(t, got); msg != "hello" {
 				t.Errorf("%q", msg)
 			}
 		}
-		if err := c.Shutdown(bounded(t)); err != nil {
+		if err := c.Shutdown(testwait.Context(t)); err != nil {
 			t.Error(err)
 		}
 		for range 3 {
@@ -114,7 +114,7 @@ func TestClientWithHandler(t *testing.T) {
 				t.Errorf("ended by %v, %v", info.By, info.Err)
 			}
 		}
-		if _, err := c.Dial(bounded(t), network, addr); !errors.Is(err, session.ErrClientClosed) || !errors.Is(err, net.ErrClosed) {
+		if _, err := c.Dial(testwait.Context(t), network, addr); !errors.Is(err, session.ErrClientClosed) || !errors.Is(err, net.ErrClosed) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -123,7 +123,7 @@ func TestClientWithHandler(t *testing.T) {
 func TestDialOne(t *testing.T) {
 	overClients(t, func(t *testing.T, o session.Options, network, addr string) {
 		for _, o := range []*session.Options{&o, {Engine: session.EngineLoop, TLS: o.TLS}} {
-			s, err := session.Dial(bounded(t), network, addr, line, o)
+			s, err := session.Dial(testwait.Context(t), network, addr, line, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +135,7 @@ func TestDialOne(t *testing.T) {
 			if !session.ClientClosed(s) {
 				t.Error("the client is open")
 			}
-			for msg := range s.Messages(bounded(t), &err) {
+			for msg := range s.Messages(testwait.Context(t), &err) {
 				t.Errorf("received %q", msg)
 			}
 			if !errors.Is(err, session.ErrClosed) {
@@ -143,13 +143,13 @@ func TestDialOne(t *testing.T) {
 			}
 		}
 	})
-	if s, err := session.Dial(bounded(t), "udplite", "127.0.0.1:1", line, nil); s != nil || err == nil {
+	if s, err := session.Dial(testwait.Context(t), "udplite", "127.0.0.1:1", line, nil); s != nil || err == nil {
 		t.Errorf("dialed %v, %v", s, err)
 	}
 }
 
 func TestDialErrors(t *testing.T) {
-	ln := listen(t, "tcp", "127.0.0.1:0") // which nobody accepts from
+	ln := listen(t, "tcp", "127.0.0.1:0") // which has no Accept call
 	addr := ln.Addr().String()
 	t.Cleanup(func() { _ = ln.Close() })
 	secure := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the certificate is not what is tested
@@ -157,7 +157,7 @@ func TestDialErrors(t *testing.T) {
 	t.Run("handshake", func(t *testing.T) {
 		c := session.NewClient(line, nil, &session.Options{TLS: secure, HandshakeTimeout: 10 * time.Millisecond})
 		defer c.Close()
-		if _, err := c.Dial(bounded(t), "tcp", addr); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Dial(testwait.Context(t), "tcp", addr); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -177,10 +177,10 @@ func TestDialErrors(t *testing.T) {
 	t.Run("limit", func(t *testing.T) {
 		c := session.NewClient(line, nil, &session.Options{MaxSessions: 1})
 		defer c.Close()
-		if _, err := c.Dial(bounded(t), "tcp", addr); err != nil {
+		if _, err := c.Dial(testwait.Context(t), "tcp", addr); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.Dial(bounded(t), "tcp", addr); !errors.Is(err, session.ErrLimit) {
+		if _, err := c.Dial(testwait.Context(t), "tcp", addr); !errors.Is(err, session.ErrLimit) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -190,13 +190,13 @@ func TestDialErrors(t *testing.T) {
 		c := session.NewClient(line, nil, nil)
 		defer c.Close()
 		var op *net.OpError
-		if _, err := c.Dial(bounded(t), "tcp", other.Addr().String()); !errors.As(err, &op) {
+		if _, err := c.Dial(testwait.Context(t), "tcp", other.Addr().String()); !errors.As(err, &op) {
 			t.Errorf("error %v", err)
 		}
 	})
 }
 
-// A client takes connections that were made elsewhere.
+// A client runs sessions on connections that were made elsewhere.
 func TestClientServeConn(t *testing.T) {
 	for _, at := range []*session.Attach{nil, {Initial: []byte("zero\n")}} {
 		c := session.NewClient(line, nil, &session.Options{HandshakeTimeout: time.Millisecond})
@@ -211,7 +211,7 @@ func TestClientServeConn(t *testing.T) {
 		}
 		receiveOne(t, s, "one")
 		_ = c.Close()
-		if _, err := s.Receive(bounded(t)); !errors.Is(err, session.ErrClientClosed) {
+		if _, err := s.Receive(testwait.Context(t)); !errors.Is(err, session.ErrClientClosed) {
 			t.Errorf("error %v", err)
 		}
 		if _, err := c.ServeConn(pipeEnd(), at); !errors.Is(err, session.ErrClientClosed) {
@@ -226,7 +226,7 @@ func TestClientDialWith(t *testing.T) {
 		c := session.NewClient(line, &session.Handler{}, &o)
 		defer c.Close()
 		got := make(chan string, 2)
-		s, err := c.DialWith(bounded(t), network, addr, &session.Attach{
+		s, err := c.DialWith(testwait.Context(t), network, addr, &session.Attach{
 			Handler: &session.Handler{Message: func(s *session.Session, msg []byte) { got <- s.Value().(string) + string(msg) }},
 			Limits:  session.Limits{MaxMessage: 8}, Initial: []byte("zero\n"), Value: "got ",
 		})
@@ -240,14 +240,14 @@ func TestClientDialWith(t *testing.T) {
 			}
 		}
 		long := make([]byte, 64<<10)
-		_, err = c.DialWith(bounded(t), network, addr, &session.Attach{Initial: long, Limits: session.Limits{MaxMessage: 8}})
+		_, err = c.DialWith(testwait.Context(t), network, addr, &session.Attach{Initial: long, Limits: session.Limits{MaxMessage: 8}})
 		if !errors.Is(err, session.ErrTooLarge) || c.Len() != 1 {
 			t.Errorf("error %v, %d sessions", err, c.Len())
 		}
 	})
 }
 
-// Many clients and servers of one process close each other's sessions all the time.
+// Clients and servers in one process close each other's sessions all the time.
 func TestClientsAndServers(t *testing.T) {
 	overClients(t, func(t *testing.T, o session.Options, network, addr string) {
 		c := session.NewClient(line, nil, &o)

@@ -1,29 +1,27 @@
 package session
 
 import (
-	"bytes"
 	"fmt"
 	"runtime/debug"
 
-	"github.com/sluice-push/sluice/internal/buffer"
-	"github.com/sluice-push/sluice/internal/stack"
+	"github.com/sluice-push/sluice/internal/callstack"
+	"github.com/sluice-push/sluice/internal/writer"
 )
 
-// How a session ends. The first cause counts: it is put into info, under mu, by whoever comes first, and everything later leaves
-// it alone.
+// How a session ends. The first cause counts. It is stored in info, and later causes do not change it.
 //
 //	open ----> ending ----> closed        End, EndWait, the peer's end, an error of the codec, a refusal by Open
 //	     \----------------> closed        Close, Abort, time-outs, panics, errors of the connection
 //
-// Ending: what waits is still written, then (writtenOutLocked) the connection is half-closed and the peer has Linger to end its side;
-// what it says meanwhile is decoded, because it may be the end of a closing handshake, but not handled. After EndWait that end is awaited
-// first (byeLocked); then the connection is half-closed, and nothing is decoded any more. Closed: the socket is shut down, which wakes all
-// who wait for it.
+// Ending: queued frames are still written. After the last one (allWrittenLocked), the connection is half-closed, and the peer has Linger to end
+// its side. Input is decoded meanwhile, because it may be the end of a closing handshake, but it is not handled. After EndWait, the peer's end
+// comes first (peerEndedLocked); then the connection is half-closed, and nothing more is decoded. Closed: the socket is shut down, which wakes
+// all goroutines that wait for it.
 //
-// Whoever has the turn concludes it, when nobody else is at work for the session: no helper (a goroutine that drains, notifies or
-// aborts) and no one in the middle of a write. It calls Close of the handler, and leaves the server.
+// The dispatching goroutine concludes the session, after all helper goroutines (which drain the queue, call Writable, or abort) and all writes
+// have ended. It calls Close of the handler, and removes the session from the server.
 
-// failLocked closes the session now.
+// failLocked closes the session at once. If it is ending or closed already, the first cause stays.
 func (s *Session) failLocked(by By, err error) {
 	if s.phase.Load() == phaseClosed {
 		return
@@ -33,86 +31,66 @@ func (s *Session) failLocked(by By, err error) {
 	}
 	s.leaveOpenLocked()
 	s.phase.Store(phaseClosed)
-	s.turnAwayLocked()
+	s.out.Abort()
 	s.c.abortLocked()
-	s.dropLargesLocked()
+	s.out.AbortBig()
 	s.c.changedLocked()
 }
 
-// fail is failLocked without mu held. What is gathered is offered to the connection first: it was sent before this call.
+// fail is failLocked for a caller without the lock. Corked frames are written first, because they were sent before this call.
 func (s *Session) fail(by By, err error) {
-	s.mu.Lock()
-	if s.pen == penFree && s.phase.Load() == phaseOpen {
-		s.pourLocked()
-	}
+	s.out.Lock()
+	s.out.Flush()
 	s.failLocked(by, err)
-	s.mu.Unlock()
+	s.out.Unlock()
 }
 
-// manner is what a gentle end does when all is written. Without Options.Linger it quits, and so it does over datagrams.
-type manner uint8
+// endMode says what a gentle end does when everything is written. Without Options.Linger, and over datagrams, it is always closeNow.
+type endMode uint8
 
 const (
-	quits   manner = iota // it closes the connection
-	lingers               // it half-closes it, and waits for the peer to end
-	awaits                // it waits for the peer's goodbye, and lingers
+	closeNow  endMode = iota // close the connection
+	linger                   // half-close it, and wait for the peer to end
+	awaitPeer                // wait for the peer's closing message or end first, and then do as linger
 )
 
-// end begins to end an open session: last is the last thing to be written.
-func (s *Session) end(info *CloseInfo, last []byte, m manner) {
-	s.mu.Lock()
+// end begins to end a session, if it is open. The frame last is the last one to be written.
+func (s *Session) end(info *CloseInfo, last []byte, m endMode) {
+	s.out.Lock()
 	s.endLocked(info, last, m)
-	s.mu.Unlock()
+	s.out.Unlock()
 }
 
-func (s *Session) endLocked(info *CloseInfo, last []byte, m manner) {
+func (s *Session) endLocked(info *CloseInfo, last []byte, m endMode) {
 	if s.phase.Load() != phaseOpen {
 		return
 	}
 	if s.o.Linger == 0 || s.packet != nil {
-		m = quits
+		m = closeNow
 	}
-	s.info, s.manner = info, m
+	s.info, s.endMode = info, m
 	s.leaveOpenLocked()
 	s.phase.Store(phaseEnding)
-	s.endBy = s.srv.by(s.o.WriteTimeout + s.o.Linger)
+	s.endBy = s.srv.deadline(s.o.WriteTimeout + s.o.Linger)
 	s.armLocked()
-	s.turnAwayLocked()
-	s.resumeLocked()
-	if s.pen == penFree {
-		s.spillLocked(0)
-	}
-	if len(last) > 0 {
-		s.queueLocked().Add(buffer.Frame{B: bytes.Clone(last), At: s.now(), Kept: true})
-	}
-	switch {
-	case s.pen != penFree:
-	case s.c.direct():
-		s.settleLocked(true)
-	default:
-		s.startDrainLocked()
-	}
+	s.out.Finish(last)
 }
 
-// writtenOutLocked goes on with an ending session when all is written.
-func (s *Session) writtenOutLocked() {
+// allWrittenLocked goes on with an ending session after everything has been written.
+func (s *Session) allWrittenLocked() {
 	s.c.changedLocked()
-	ok := s.manner == awaits
-	if s.manner == lingers && !s.half {
-		s.half = true
-		s.pen = penWriting // nobody else may come here, or write, while mu is not held
-		s.mu.Unlock()
-		ok = s.c.closeWrite()
-		s.mu.Lock()
-		s.pen = penFree
+	ok := s.endMode == awaitPeer
+	if s.endMode == linger && !s.writeClosed {
+		s.writeClosed = true
+		ok = s.out.CloseWrite()
 		s.c.changedLocked()
-		if ok && s.phase.Load() == phaseEnding && s.c.holding() {
-			s.half = false // not yet
-			s.startDrainLocked()
+		if ok && s.phase.Load() == phaseEnding && s.c.HasPending() {
+			s.writeClosed = false // the connection holds bytes that it could not send: CloseWrite is called again
+			s.out.AwaitWritable()
 			return
 		}
 	}
-	if ok && s.phase.Load() == phaseEnding && s.manner != quits {
+	if ok && s.phase.Load() == phaseEnding && s.endMode != closeNow {
 		s.endBy = sooner(s.endBy, s.srv.clock()+int64(s.o.Linger))
 		s.armLocked()
 		return
@@ -120,50 +98,36 @@ func (s *Session) writtenOutLocked() {
 	s.failLocked(ByLocal, ErrClosed)
 }
 
-// byeLocked is called when the peer of an ending session has said goodbye, and reports whether that was awaited.
-func (s *Session) byeLocked() bool {
-	awaited := s.manner == awaits
+// peerEndedLocked is called when the peer of an ending session has ended its stream. It reports whether the session was waiting for that.
+func (s *Session) peerEndedLocked() bool {
+	awaited := s.endMode == awaitPeer
 	if awaited {
-		s.manner = lingers
+		s.endMode = linger
 	}
-	if awaited && s.pen == penFree && !s.unreportedLocked() && s.phase.Load() == phaseEnding {
-		s.writtenOutLocked()
+	if awaited && s.out.State() == writer.Idle && !s.unreportedLocked() && s.phase.Load() == phaseEnding {
+		s.allWrittenLocked()
 	}
 	return awaited
 }
 
-// quitLocked is called when nothing will be read any more: the session is over as soon as all is written. It reports whether
+// inputEndedLocked is called when nothing more will be read. The session ends as soon as everything is written; inputEndedLocked reports whether
 // it is.
-func (s *Session) quitLocked() bool {
-	s.manner = quits
-	return s.half || s.phase.Load() == phaseClosed || s.pen == penFree && s.q == nil && !s.unreportedLocked()
+func (s *Session) inputEndedLocked() bool {
+	s.endMode = closeNow
+	return s.writeClosed || s.phase.Load() == phaseClosed || s.out.IsEmpty() && !s.unreportedLocked()
 }
 
-// quietLocked reports whether nobody is at work for a closed session but who has the turn.
-func (s *Session) quietLocked() bool { return s.pen == penFree && s.helpers == 0 }
+// quietLocked reports whether no write and no helper goroutine is in progress for a closed session.
+func (s *Session) quietLocked() bool { return s.out.State() == writer.Idle && s.helpers == 0 }
 
-// concludeLocked is the last thing that happens to a session, by who has the turn. It releases mu.
-func (s *Session) concludeLocked() {
-	if g := s.gathered; g != nil { // a handler ended its goroutine
-		s.lost += len(g.Scratch)
-		s.gathered = nil
-		s.srv.pools.PutBatch(g)
-	}
-	s.corked = false
-	s.info.Undelivered = s.lost
-	if s.q != nil {
-		s.info.Undelivered += s.srv.pools.PutQueue(s.q)
-		s.q = nil
-	}
-	if s.slot != 0 {
-		s.srv.watch.corked.Leave(int(s.slot) - 1)
-		s.slot = 0
-	}
+// concludeAndUnlock is the last call for a session, by the dispatching goroutine. It calls Close of the handler. It releases the lock.
+func (s *Session) concludeAndUnlock() {
+	s.info.Undelivered += s.out.Release()
 	info := *s.info
-	s.mu.Unlock()
-	s.in.Drop()
-	defer s.done.Done() // also when Close of the handler ends the goroutine
-	defer s.srv.leave(s)
+	s.out.Unlock()
+	s.in.Release()
+	defer s.done.Done() // deferred, because Close of the handler may end the goroutine
+	defer s.srv.removeSession(s)
 	if !s.opened {
 		return
 	}
@@ -184,7 +148,7 @@ func (s *Session) guard(name string, f func()) (ok bool) {
 	return true
 }
 
-// panicked ends the session because the function called name panicked with v, or ended its goroutine, which is nil.
+// panicked ends the session because the function called name panicked with v. If the function ended its goroutine, v is nil.
 func (s *Session) panicked(name string, v any) {
 	err := &PanicError{Value: v, Stack: debug.Stack()}
 	s.srv.shard(s).panics.Add(1)
@@ -196,11 +160,17 @@ func (s *Session) panicked(name string, v any) {
 	s.fail(ByPanic, err)
 }
 
-// roots are the functions at whose call a goroutine becomes one of a session.
-var roots = [...]string{
-	"(*Session).run", "(*Session).notify", "(*Session).turnAway", "(*Session).execute", "(*driver).run",
-	"(*packetReader).run", "(*packetPeer).away",
-}
+// roots are the functions in which a goroutine of a session begins, or in which an event loop enters one. The names are those of the runtime.
+var (
+	roots          = []string{"(*Session).notify", "(*Session).runOffLoop", "(*Session).execute", "(*loopConn).Dispatch"}
+	goroutineRoots = []string{"(*Conn).Run"}
+	datagramRoots  = []string{"(*reader).run", "(*Registration).runOffReader"}
+)
 
-// inHandler reports whether the calling goroutine is one of a session.
-func inHandler() bool { return stack.Within("github.com/sluice-push/sluice/session", roots[:]) }
+// inHandler reports whether a goroutine is calling that a session waits for when it is closed: one in a handler, or in code of the user that
+// the engine calls, such as the Read of a net.Conn.
+func inHandler() bool {
+	const module = "github.com/sluice-push/sluice/"
+	return callstack.Within(module+"session", roots) || callstack.Within(module+"internal/goroutineconn", goroutineRoots) ||
+		callstack.Within(module+"internal/datagram", datagramRoots)
+}

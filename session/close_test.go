@@ -39,9 +39,9 @@ func TestThePeerEndsInAMessage(t *testing.T) {
 	})
 }
 
-// A peer that has said all it wants to say still gets the answers.
+// A peer that has half-closed still gets the answers.
 func TestThePeerHalfCloses(t *testing.T) {
-	overSome(t, func(tr transport) bool { return tr.half }, func(t *testing.T, tr transport) {
+	overSome(t, func(tr transport) bool { return tr.halfCloses }, func(t *testing.T, tr transport) {
 		big := strings.Repeat("x", 50_000) + "\n"
 		f := newFixture(t, tr, line, echo(), smallBuffers())
 		c := f.client.(interface{ CloseWrite() error })
@@ -66,8 +66,7 @@ func TestThePeerHalfCloses(t *testing.T) {
 	})
 }
 
-// End writes everything that waits, the last words after it, and then waits for the peer; when that answers, what it says is
-// not handled any more.
+// End writes all queued frames and then the last frame, and waits for the peer. Messages that the peer sends after that are not handled.
 func TestEndWithAnAnsweringPeer(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		cause := errors.New("enough")
@@ -88,7 +87,7 @@ func TestEndWithAnAnsweringPeer(t *testing.T) {
 		if got, want := expectEnd(t, f.client), big+"\n"+big+"\ngoodbye\n"; got != want {
 			t.Errorf("received %d bytes, want %d", len(got), len(want))
 		}
-		if tr.half {
+		if tr.halfCloses {
 			write(t, f.client, "too late\n")
 		}
 		_ = f.client.Close()
@@ -110,7 +109,7 @@ func TestEndWithASilentPeer(t *testing.T) {
 			f := newFixture(t, tr, line, session.Handler{}, o)
 			f.s.End([]byte("goodbye\n"), nil)
 			expect(t, f.client, "goodbye\n")
-			info := receive(t, f.closed) // although the client does nothing
+			info := receive(t, f.closed) // although the client does not end its side
 			if info.By != session.ByLocal || !errors.Is(info.Err, session.ErrClosed) || info.Undelivered != 0 {
 				t.Errorf("ended by %v, %v, %d bytes undelivered", info.By, info.Err, info.Undelivered)
 			}
@@ -118,7 +117,7 @@ func TestEndWithASilentPeer(t *testing.T) {
 	}
 }
 
-// A peer that does not read what waits for it is given up, and so is one that always has more to say.
+// If the peer does not read the queued frames, the session ends after a time-out. So it does if the peer never stops sending.
 func TestEndWithAPeerThatDoesNotEnd(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		for _, talks := range []bool{false, true} {
@@ -143,7 +142,7 @@ func TestEndWithAPeerThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// A peer that takes a byte now and then makes progress, but it is not waited for longer than the two time limits together.
+// A peer that takes a byte now and then makes progress, but the session waits no longer than both time limits together.
 func TestEndWithAPeerThatDribbles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const writeTimeout, linger = 10 * time.Second, 5 * time.Second
@@ -199,7 +198,7 @@ func TestCloseFromHandlers(t *testing.T) {
 					_ = f.client.Close()
 				}
 				receive(t, f.closed)
-				f.s.Close() // waits, and does nothing
+				f.s.Close() // the session is ending, so this only waits
 				if len(f.closed) != 0 {
 					t.Error("Close was called twice")
 				}
@@ -222,7 +221,7 @@ func fill(t testing.TB, s *session.Session) {
 	}
 }
 
-// Two sessions whose handlers close each other do not wait for each other.
+// If the handlers of two sessions close each other's session, they do not deadlock.
 func TestHandlersThatCloseEachOther(t *testing.T) {
 	met := make(chan struct{})
 	var f *fixture
@@ -248,7 +247,7 @@ func TestHandlersThatCloseEachOther(t *testing.T) {
 	receive(t, f.closed)
 }
 
-// Close waits for what is running: after it, nothing of the session runs any more.
+// After Close has returned, no function of the session is running.
 func TestCloseWaits(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		running, resume := make(chan struct{}), make(chan struct{})
@@ -267,7 +266,7 @@ func TestCloseWaits(t *testing.T) {
 			}
 			close(done)
 		}()
-		expectEnd(t, f.client) // the peer knows at once
+		expectEnd(t, f.client) // the peer gets the end at once
 		close(resume)
 		receive(t, done)
 	})
@@ -329,7 +328,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// A panic in Close, which comes last, harms nobody.
+// A panic in Close of the handler, which comes last, affects nothing else.
 func TestPanicInClose(t *testing.T) {
 	f := newFixture(t, transports[0], line, session.Handler{}, nil)
 	srv := session.NewServer(line, &session.Handler{Close: func(*session.Session, *session.CloseInfo) { panic("boom") }}, nil)
@@ -370,7 +369,7 @@ func TestOpenRefuses(t *testing.T) {
 	})
 }
 
-// What the codec says on its way out is written before the connection ends, and the peer can read it although it has sent more.
+// The last replies of the codec are written before the connection ends. The peer can read them although it has sent more input.
 func TestDecodeErrors(t *testing.T) {
 	tests := []struct {
 		name string
@@ -381,7 +380,7 @@ func TestDecodeErrors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			over(t, func(t *testing.T, tr transport) {
 				f := newFixture(t, tr, nil, session.Handler{
-					Open:    func(s *session.Session) error { s.SetCodec(&chatty{fail: tt.err}); return nil },
+					Open:    func(s *session.Session) error { s.SetCodec(&replyingCodec{fail: tt.err}); return nil },
 					Message: func(s *session.Session, msg []byte) { _ = s.Send(msg) },
 				}, nil)
 				sent := make(chan struct{})
@@ -402,14 +401,14 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
-// The end of a closing handshake that began here is the end of the session: nobody lingers.
+// If the codec reports the end of a closing handshake that began on this side, the session ends without lingering.
 func TestThePeerAnswersTheEnd(t *testing.T) {
-	for _, first := range []string{"", "x"} { // nothing or something waits to be written
+	for _, first := range []string{"", "x"} { // without and with queued bytes
 		over(t, func(t *testing.T, tr transport) {
 			o := smallBuffers()
 			o.Linger = limit
 			f := newFixture(t, tr, nil, session.Handler{
-				Open: func(s *session.Session) error { s.SetCodec(&chatty{fail: io.EOF}); return nil },
+				Open: func(s *session.Session) error { s.SetCodec(&replyingCodec{fail: io.EOF}); return nil },
 			}, o)
 			want := strings.Repeat(first, 50_000) + "goodbye\n"
 			if err := f.s.Write([]byte(want[:len(want)-8])); err != nil {
@@ -429,15 +428,15 @@ func TestThePeerAnswersTheEnd(t *testing.T) {
 	}
 }
 
-// chatty is the line codec with replies of its own.
-type chatty struct {
+// replyingCodec is the line codec with replies of its own.
+type replyingCodec struct {
 	codec.Line
 	fail    error
 	replies string
 	over    bool
 }
 
-func (c *chatty) Decode(in []byte) ([]byte, int, error) {
+func (c *replyingCodec) Decode(in []byte) ([]byte, int, error) {
 	if c.over {
 		panic("called again after an error")
 	}
@@ -455,13 +454,13 @@ func (c *chatty) Decode(in []byte) ([]byte, int, error) {
 	}
 }
 
-func (c *chatty) AppendReplies(dst []byte) []byte {
+func (c *replyingCodec) AppendReplies(dst []byte) []byte {
 	dst = append(dst, c.replies...)
 	c.replies = ""
 	return dst
 }
 
-// What a handler sends before it ends the session arrives, as it does from any other goroutine (lesismal/nbio#347).
+// Frames that a handler sends before it ends the session arrive, as those of any other goroutine do (lesismal/nbio#347).
 func TestSendThenClose(t *testing.T) {
 	for name, end := range map[string]func(s *session.Session){
 		"Close": (*session.Session).Close,

@@ -1,17 +1,17 @@
-// Package session runs servers and clients of framed connections. A live connection is a [Session]: it has an identity, a [Codec]
-// that cuts its bytes into messages, and a [Handler] that is called with them. Two lines make a server:
+// Package session runs servers and clients of framed connections. A live connection is a [Session]: it has an identity, a [Codec] that cuts its
+// bytes into messages, and a [Handler] that is called with each message. Two lines make a server:
 //
 //	srv := session.NewServer(codec.Length{}, &session.Handler{Message: echo}, nil)
 //	err := srv.Serve(ln)
 //
-// and as many make a client, whose messages are asked for:
+// Two lines also make a client, which asks for its messages:
 //
 //	s, err := session.Dial(ctx, "tcp", address, codec.Length{}, nil)
 //	for msg := range s.Messages(ctx, &err) { … }
 //
-// It runs over any net.Conn: TCP, TLS, Unix sockets, net.Pipe. Connections that were accepted elsewhere, or upgraded by another
-// protocol, are given to [Server.ServeConn]. A [Client] is for many connections. Behind a proxy that sends PROXY headers, Serve is given a
-// [transport.Listener] that reads them, and sessions have the address of the client.
+// A session runs over any net.Conn: TCP, TLS, Unix sockets, net.Pipe. [Server.ServeConn] runs a session on a connection that was accepted
+// elsewhere, or was upgraded by another protocol. A [Client] makes many connections. Behind a proxy that sends PROXY headers, Serve takes a
+// [transport.Listener] that reads these headers, and each session has the address of its client.
 //
 // # The life of a session
 //
@@ -20,117 +20,120 @@
 //	   refused by a limit, a bad header, or a failed handshake: no function is called
 //	                                               └─ an error refuses the connection: no Message, but Close
 //
-// Three laws hold, whatever ends the session and when. Open is called at most once, and first: nothing else begins before it has
-// returned. Close is called exactly once if Open was, and last: no Message and no Writable after it. [Session.Close] and
-// [Server.Close] wait for all that, except when they are called from a handler.
+// Three laws hold, whatever ends the session and when. Open is called at most once, and first: no other function begins before Open has
+// returned. Close is called exactly once if Open was called, and last: no Message and no Writable follows. [Session.Close] and [Server.Close]
+// wait for all that, except when a handler calls them.
 //
-// A session ends in one of two ways. At once: [Session.Close], [Session.Abort], a time-out, a panic, an error of the connection; what
-// is not written is dropped, and counted in [CloseInfo]. Or gently: [Session.End], the peer's end, an error of the codec; what
-// waits, and a last frame, is written first, then the connection is half-closed, and the peer has Options.Linger to end as well. Where a
-// peer answers a goodbye, as in WebSocket, [Session.EndWait] half-closes only when it has.
-// A peer that half-closes its side has left: it still gets what was sent to it so far, and nothing more can be sent.
+// A session ends in one of two ways. It ends at once after [Session.Close], [Session.Abort], a time-out, a panic, or an error of the connection:
+// bytes that are not written are dropped, and [CloseInfo] counts them. It ends gently after [Session.End], the peer's end, or an error of the
+// codec: queued frames and a last frame are written first, then the connection is half-closed, and the peer has Options.Linger to end its side.
+// If a protocol has a closing handshake, as WebSocket has, [Session.EndWait] half-closes only after the peer has answered. A peer that
+// half-closes its side has left: it still gets the frames that were sent so far, and nothing more can be sent.
 //
 // # Handlers
 //
-// Open, Message, Tick and Close of one session run one after the other, in the order of the messages. A handler may block: it holds up
-// its own session only, which stops reading, so that the peer feels it. Bytes given to a handler are borrowed until it returns. A panic
-// ends the session, and no other.
+// Open, Message, Tick and Close of one session run one after the other, in the order of the messages. A handler may block: it delays only its
+// own session. That session stops reading, and TCP slows its peer down. Bytes that a handler gets are borrowed until it returns. A panic ends
+// only its own session.
 //
-// [Typed] is a handler whose functions are given the state of their session. [Chain] puts [Middleware] around a handler.
+// [Typed] is a handler whose functions get the state of their session. [Chain] puts [Middleware] around a handler.
 //
-// A protocol that goes on as another, such as HTTP upgraded to WebSocket, gives its session another codec, handler and limits, in Open,
-// Message or Tick: [Session.SetCodec], [Session.SetHandler], [Session.SetLimits]. What was received and not used yet is the new
-// codec's.
+// A connection may change its protocol, as HTTP does when it is upgraded to WebSocket. Then Open, Message or Tick gives the session another
+// codec, handler and limits: [Session.SetCodec], [Session.SetHandler], [Session.SetLimits]. Bytes that have arrived and are not decoded yet go
+// to the new codec.
 //
 // # Asking for messages
 //
-// Sessions of a handler that says Pull, and those of a client without a handler, have their messages received with [Session.Receive] or
-// [Session.Messages], one at a time, whenever somebody wants the next one. What nobody asks for is not read, beyond a buffer
-// full. Somebody has to ask, though: only who reads learns that the peer has left.
+// If a handler says Pull, or a client has no handler, the caller gets the messages from [Session.Receive] or [Session.Messages], one at a time.
+// The session reads no further than one buffer ahead of the caller. Some goroutine has to ask, though: without reading, a session does not learn
+// that its peer has left.
 //
 // # Writing
 //
-// [Session.Send] encodes a message and writes it, [Session.SendAs] with another encoder than the codec, [Session.Write] a frame that is
-// already encoded, [Session.WriteShared] one that nobody changes any more. Any goroutine may call them; the order of the bytes is the order
-// of the calls. The caller writes from its own stack when nobody else is writing, without blocking; otherwise the frame is queued for who
-// is. There is no goroutine that writes, unless a connection has no room: then one waits for room, and ends when the queue is empty.
+// [Session.Send] encodes a message and writes it. [Session.SendAs] uses another encoder than the codec. [Session.Write] writes a frame that is
+// already encoded, and [Session.WriteShared] one that never changes any more. Any goroutine may call them; the order of the bytes is the order
+// of the calls. If no other goroutine is writing, the caller writes, on its own stack and without blocking. Otherwise the frame is queued, and
+// the writing goroutine writes it too. A session has no writer goroutine of its own, unless the connection has no room: then one goroutine waits
+// for room, and ends when the queue is empty.
 //
-// The queue is bounded, in bytes, frames and age; [Policy] says what happens when it is full. The default is to wait: a handler that
-// sends more than its peer reads stops reading itself, and gives up after Options.WriteTimeout.
+// The queue is bounded, in bytes, frames and age; [Policy] says what happens when it is full. The default is to wait: a handler that sends more
+// than its peer reads stops reading itself, and fails after Options.WriteTimeout.
 //
-// While the messages of one read are handled, what is sent to that session is gathered and leaves in one write. Nothing else is
-// delayed: there are no timers, and a handler that takes more than a millisecond or two no longer holds anything back, its own
-// replies or what others send.
+// While the messages of one read are handled, frames for that session are corked, and leave in one write. There is no timer that delays other
+// frames. If a handler blocks for more than a millisecond or two, or computes for 10 ms, the cork is pulled: neither its replies nor frames of other
+// goroutines wait longer.
 //
-// Large frames need not be copied: [Session.WriteLarge] and [Session.WriteFile] write memory and files from where they lie, and return when
-// that is done.
+// Large frames need not be copied: [Session.WriteLarge] and [Session.WriteFile] write memory and files in place, and return when that is done.
 //
 // # Fan-out
 //
-// [Session.TryWrite] is for those who have the same frames for very many sessions and keep them elsewhere, in a log: it takes what
-// the socket takes, and the rest is not queued but forgotten, to be read again from the log when Writable is called. However slow a
-// peer is, its session then holds the tail of one frame, and over TLS at most one record of 16 KiB. Set Options.NotSentLowat, or
-// SendBuffer, so that the kernel does not hold megabytes either.
+// [Session.TryWrite] is for callers that send the same frames to very many sessions and keep these frames in a log. It writes as many bytes as
+// the socket takes. Frames that find no room are not queued: when Writable is called, the caller reads them from its log again. However slow a
+// peer is, its session holds at most the tail of one frame, and over TLS one record of 16 KiB. Set Options.NotSentLowat or SendBuffer as well,
+// so that the kernel does not hold megabytes for each peer.
 //
-// [SendAll] sends to many sessions what [Session.SendAs] would send to each, and takes less time.
+// [SendAll] sends a message to each of many sessions, as [Session.SendAs] does, in less time than a call for each takes. [TryWriteAll] does so
+// for TryWrite.
 //
 // # Engines
 //
-// On Linux, sessions over plain TCP and Unix sockets are run by a few event loops, which call handlers themselves. A handler that has
-// kept its loop for a millisecond or two, or is about to wait for its peer, loses it: another goroutine goes on with the loop, and the
-// handler finishes on its own. A session whose handler blocks often, and all that are not idle when those of three have within a second,
-// wait for their peers on goroutines instead, where they hold up nobody, until handlers are quick again. So blocking is safe. An idle session
-// has no goroutine or buffer.
+// On Linux, a few event loops run the sessions over plain TCP and Unix sockets, and their threads call the handlers. If a handler blocks for a
+// millisecond or two, or is about to wait for its peer, the loop is handed off to another thread, and the handler finishes on its own. For the
+// next five seconds that session is offloaded: a goroutine of its own runs its handlers, where they delay no other session. If the handlers of
+// two sessions block within a second, all sessions of the loop that are not idle are offloaded. So blocking is safe, and a server whose handlers
+// all block costs about as much as one with a goroutine for each connection. An idle session has no goroutine and no buffer.
 //
-// With Options.TLS that holds for sessions over TLS as well: a goroutine makes the handshake, and then crypto/tls works in memory,
-// which a test at the first of them has to show. Where it fails, which the log says, they have goroutines, as they have over the
-// connections of a TLS listener. An idle one costs 8 KB instead of 19, the state of crypto/tls included; more after large records.
+// With Options.TLS, event loops also run sessions over TLS. A goroutine makes the handshake, and then crypto/tls works in memory. The first such
+// session tests whether this version of crypto/tls can do so. If the test fails, the log says so, and sessions over TLS get goroutines. ServeConn
+// gives connections to loops that [transport.ServerTLS] has made, after their handshake; other connections that speak TLS already get goroutines.
 //
-// Other connections, and all with EngineGoroutine, have a goroutine each, which is parked while the peer is silent; over plain
-// sockets it holds no buffer then, otherwise 4 KiB. Buffers are borrowed while bytes are there, also for a message that is half
-// here, which costs what has arrived of it. Codecs never make the session allocate what a peer merely declares. When the peer has
-// been silent for ten to twenty seconds another goroutine takes the place of one that has handled something, with a small stack.
+// Other connections have a goroutine each, and so have all connections with EngineGoroutine. It is parked while the peer is silent. It holds no
+// buffer then over plain sockets, and 4 KiB otherwise. Sessions borrow their buffers while bytes are there. An incomplete message takes as much
+// memory as has arrived of it: codecs never make the session allocate what a peer merely declares. If the peer has been silent for ten to twenty
+// seconds, a new goroutine with a small stack replaces one that has handled messages.
 //
 // # Datagrams
 //
-// [Server.ServePacket] runs a session for each address that sends datagrams to a socket, and [Client.Dial] one over a socket of its own,
-// for networks "udp", "udp4" and "udp6". Handlers, limits and everything else are the same; what differs is what datagrams are.
+// [Server.ServePacket] runs a session for each address that sends datagrams to a socket. [Client.Dial] runs one over a socket of its own, for
+// the networks "udp", "udp4" and "udp6". Handlers, limits and everything else are the same, with the differences that follow.
 //
-// A datagram holds whole messages: Decode is called until it is used up. What is incomplete or wrong is dropped with the rest of that
-// datagram, and counted (Stats.BadDatagrams), and the session lives: anybody can send a datagram under another's address. Only a codec
-// that says io.EOF ends it. Datagrams are lost, doubled and swapped, so a codec with state from one to the next is its user's risk. An
-// empty one is a sign of life and no more.
+// A datagram holds whole messages: Decode is called until the datagram is used up. If a message is incomplete or wrong, the rest of that
+// datagram is dropped and counted (Stats.BadDatagrams), and the session lives: any host can send a datagram under another host's address. Only a
+// codec that returns io.EOF ends the session. The network may lose, duplicate and reorder datagrams, so a codec should keep no state from one to
+// the next. An empty datagram only shows that the peer is alive.
 //
-// Each Send, Write or WriteShared is one datagram, and so are WriteLarge, WriteFile and the replies of a codec. There is no queue. While
-// the datagrams of one batch are handled, what is sent over the socket is gathered, and leaves in one system call; an error of the system about one of those
-// is counted as a drop. When the kernel has no room, Wait waits for at most Options.WriteTimeout; then, and with all other policies at
-// once, the datagram is dropped and counted, and the call returns [ErrTimeout] or [ErrQueueFull]. It is no reason to end a session,
-// because the kernel's buffer is not the peer's. One that is too large is an [ErrTooLarge] of that call. TryWrite takes what the kernel
-// takes, and one frame more, which finds out when there is room again. Sockets other than a *transport.PacketConn have no write that
-// does not wait: there every call may, for at most Options.WriteTimeout.
+// Each Send, Write, WriteShared, WriteLarge or WriteFile sends one datagram, and so do the replies of a codec. There is no queue. While the
+// datagrams of one batch are handled, datagrams that are sent over the socket are collected, and leave in one system call; an error of the
+// system about one of them is counted as a drop. When the kernel has no room, the policy Wait waits for at most Options.WriteTimeout. After
+// that, and with all other policies at once, the datagram is dropped and counted, and the call returns [ErrTimeout] or [ErrQueueFull]. The
+// session does not end, because the kernel's buffer is not the peer's. A datagram that is too large is an [ErrTooLarge] of that call. TryWrite
+// sends as many datagrams as the kernel takes, and holds one more, with which it finds out when there is room again. Sockets other than a
+// *udp.Conn cannot write without blocking: there every call may block, for at most Options.WriteTimeout.
 //
-// A session ends when nothing was received for Options.IdleTimeout, by default a minute, or as others do; End sends its last frame and
-// does not wait for the peer, who hears nothing else of it. The next datagram of that peer makes a new session, when Close of the
-// handler has returned. What comes until then is lost. So is what comes when 64 datagrams, or Options.QueueBytes, wait for a session
-// whose handler is busy (Stats.LostDatagrams). A dialed session ends, ByError, when the system says that nobody listens at the peer's
-// port (ECONNREFUSED): whatever the peer knew of it is gone.
+// A session ends when nothing was received for Options.IdleTimeout, by default a minute, or for the reasons that end other sessions. End sends
+// the last frame and does not wait for the peer, which gets no other notice. The next datagram of that peer makes a new session, after Close of
+// the handler has returned. Datagrams that arrive before that are lost. Datagrams are also lost while 64 of them, or Options.QueueBytes, wait
+// for a session whose handler is busy (Stats.LostDatagrams). A dialed session ends, ByError, when the system reports that no socket is bound to
+// the peer's port (ECONNREFUSED): the peer has lost its state.
 //
-// A reader, one goroutine for each socket, reads and calls handlers itself. It is replaced as the driver of an event loop is, so one that
-// blocks holds up its own session only; on a dialed socket, the whole session. An idle session costs about a kilobyte. Their number
-// is bounded, by default, because addresses are easily forged: beyond the bound a new peer costs a look at the table, and a count.
+// Each socket has one goroutine, the reader, that reads and calls handlers. If a handler blocks, another reader takes its place, as with an
+// event loop, so the handler delays only its own session; on a dialed socket, that is the only one. An idle session needs neither a goroutine
+// nor a buffer. The number of sessions is bounded by default, because addresses are easily forged: beyond the bound, a datagram of a new peer
+// costs one look-up and is counted.
 //
 // # Executors
 //
-// Options.Executor, one of package workerpool for example, bounds how many handlers run at a time, for all sessions of one server or of
-// several. All turns are its then, on both engines. A session without room in it is not read, so that the peer feels it.
+// Options.Executor, for example one of package workerpool, bounds how many handlers run at a time, for all sessions of one server or of several.
+// It then runs Open, Message and Tick of all sessions. While the executor has no room for a session, the session is not read, and TCP slows its
+// peer down.
 //
-// # Watching
+// # Monitoring
 //
-// [Server.Stats] counts; an [Observer] is told whose events they were, and why. Options.Logger hears of panics and of trouble with
-// accepting.
+// [Server.Stats] counts events. An [Observer] is told which session an event belongs to, and why it happened. Options.Logger gets panics and
+// trouble with accepting.
 //
 // # Time
 //
-// Clocks are not moved with each message: when one has run out, it is looked up whether the peer was silent for so long. A session
-// owns no timer; its loop has one for all, or its goroutine the connection's deadlines.
+// A message that arrives moves no timer: when a timer fires, the session checks whether its peer was silent for that long. A session owns no
+// timer: its event loop or datagram socket has one for all its sessions, and a goroutine uses the deadlines of its connection.
 package session

@@ -1,104 +1,80 @@
 package session
 
-import (
-	"fmt"
+import "fmt"
 
-	"github.com/sluice-push/sluice/internal/buffer"
-)
-
-// startDrainLocked hands the pen to the engine, which waits for room.
-func (s *Session) startDrainLocked() {
-	s.pen = penDraining
-	if s.q != nil && s.c.direct() { // elsewhere it is not known that there is no room
-		s.q.Settle(buffer.ChunkSize)
-	}
-	s.c.roomLocked()
+// stallError returns the error of a session whose peer does not read.
+func (s *Session) stallError() error {
+	return fmt.Errorf("%w: the peer read nothing for %v", ErrTimeout, s.o.WriteTimeout)
 }
 
-// stalled is the error of a session whose peer does not read.
-func (s *Session) stalled() error {
-	return fmt.Errorf("%w: the peer took nothing for %v", ErrTimeout, s.o.WriteTimeout)
-}
-
-// helpLocked runs f on a goroutine of its own, which the end of the session waits for.
+// helpLocked runs f on a goroutine of its own. The end of the session waits for it.
 func (s *Session) helpLocked(f func()) {
 	s.helpers++
 	go func() {
 		defer func() {
-			s.mu.Lock()
+			s.out.Lock()
 			s.helpers--
 			s.c.changedLocked()
-			s.mu.Unlock()
+			s.out.Unlock()
 		}()
 		f()
 	}()
 }
 
-// notify calls Writable as long as it is owed. Calls never overlap: whoever puts the pen down while this goroutine is at work
-// leaves the next call to it.
+// notify calls Writable until it is no longer owed. Calls never overlap: if Writable becomes owed during a call, this goroutine makes the next
+// call too.
 func (s *Session) notify() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.want && s.pen == penFree && s.phase.Load() == phaseOpen {
-		s.want = false
-		writable := s.h.Writable
-		if writable == nil {
-			continue
+	s.out.Lock()
+	defer s.out.Unlock()
+	for s.out.TakeWritable() {
+		if writable := s.h.Writable; writable != nil {
+			s.writableLocked(writable)
 		}
-		s.writableLocked(writable)
 	}
 	s.notifying = false
 }
 
-// writableLocked calls Writable without mu. It holds it again also when Writable has ended the goroutine.
+// writableLocked calls Writable without the lock. It holds the lock again afterwards, also if Writable has ended the goroutine.
 func (s *Session) writableLocked(writable func(*Session)) {
-	s.mu.Unlock()
-	defer s.mu.Lock()
+	s.out.Unlock()
+	defer s.out.Lock()
 	s.guard("writable", func() { writable(s) })
 }
 
-// notifyLocked calls Writable, on a goroutine of its own, if it is owed and Open has returned.
-func (s *Session) notifyLocked() {
-	if s.want && s.ready && !s.notifying {
-		s.notifying = true
-		s.helpLocked(s.notify)
-	}
-}
-
-// busyLocked reports whether messages are being handled, or one that was received has not been answered yet.
+// busyLocked reports whether messages are being handled, or the receiver has a message and has not asked for the next one.
 func (s *Session) busyLocked() bool {
 	switch {
 	case s.packet != nil:
-		return s.packet.busy
+		return s.packet.reg.IsRunning()
 	case s.pull != nil:
-		return s.pull.out.Load()
+		return s.pull.outstanding.Load()
 	}
-	return s.handling
+	return s.out.Handling()
 }
 
-// handledLocked is called when the messages of a read have been handled.
+// handledLocked is called when the messages of a read have been handled. If Drain is owed, it calls Drain without the lock.
 func (s *Session) handledLocked() {
-	if s.handling = false; s.owesDrainLocked() {
-		s.mu.Unlock()
+	if s.out.Handled(); s.takeDrainLocked() {
+		s.out.Unlock()
 		s.drainOnce()
-		s.mu.Lock()
+		s.out.Lock()
 	}
 }
 
-// owesDrainLocked reports whether Drain is owed and can be called now. Then it is not owed any more.
-func (s *Session) owesDrainLocked() bool {
-	owes := s.goodbye && s.ready && s.phase.Load() == phaseOpen && !s.busyLocked()
-	s.goodbye = s.goodbye && !owes
+// takeDrainLocked reports whether Drain is owed and can be called now. If so, Drain is no longer owed, and the caller calls drainOnce.
+func (s *Session) takeDrainLocked() bool {
+	owes := s.drainOwed && s.ready && s.phase.Load() == phaseOpen && !s.busyLocked()
+	s.drainOwed = s.drainOwed && !owes
 	return owes
 }
 
-// drainOnce calls Drain.
+// drainOnce calls Drain of the handler. Without one, it ends the session gently.
 func (s *Session) drainOnce() {
-	s.mu.Lock()
+	s.out.Lock()
 	drain := s.h.Drain
-	s.mu.Unlock()
+	s.out.Unlock()
 	if drain == nil {
-		s.End(nil, s.srv.shut)
+		s.End(nil, s.srv.closedErr)
 		return
 	}
 	s.guard("drain", func() { drain(s) })

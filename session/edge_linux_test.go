@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// What has arrived when a session is first looked at, and the end behind it, are read, whether or not they fill the buffer: the kernel
+// Bytes and an end that have arrived before the session is registered are read, whether or not they fill the buffer: the edge-triggered poller
 // reports them once.
-func TestAllAtOnce(t *testing.T) {
+func TestInputBeforeRegistration(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		for _, n := range []int{0, 1, 128<<10 - 1, 128 << 10, 128<<10 + 1, 3 * 128 << 10} {
 			t.Run(fmt.Sprint(network, "/", n), func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestAllAtOnce(t *testing.T) {
 					}
 					sent <- err
 				}()
-				if n <= 1 { // as much as fits is there before anybody looks, and so is the end
+				if n <= 1 { // wait until everything that fits, and the end, has arrived before the session begins
 					if err := testwait.Receive(t, sent); err != nil {
 						t.Fatal(err)
 					}

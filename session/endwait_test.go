@@ -16,19 +16,19 @@ import (
 	"github.com/sluice-push/sluice/workerpool"
 )
 
-// parting makes a fixture whose peer says goodbye with "bad", and counts what is handled.
-func parting(t *testing.T, tr transport, fail error, o *session.Options) (f *fixture, handled chan string) {
+// endWaitFixture is a fixture whose peer sends "bad" as its closing message. The channel gets the handled messages.
+func endWaitFixture(t *testing.T, tr transport, fail error, o *session.Options) (f *fixture, handled chan string) {
 	t.Helper()
 	handled = make(chan string, 10)
 	f = newFixture(t, tr, nil, session.Handler{
-		Open:    func(s *session.Session) error { s.SetCodec(&chatty{fail: fail}); return nil },
+		Open:    func(s *session.Session) error { s.SetCodec(&replyingCodec{fail: fail}); return nil },
 		Message: func(_ *session.Session, msg []byte) { handled <- string(msg) },
 	}, o)
 	return f, handled
 }
 
-// parted looks how a session ended on which EndWait was called with errOurs, and that the peer was told nothing after its last words.
-func parted(t *testing.T, f *fixture, handled chan string) {
+// checkEnded checks the end of a session for which EndWait was called with errOurs. The peer must not have got anything after the last frame.
+func checkEnded(t *testing.T, f *fixture, handled chan string) {
 	t.Helper()
 	if rest := expectEnd(t, f.client); rest != "" {
 		t.Errorf("%q came after the goodbye", rest)
@@ -42,8 +42,8 @@ func parted(t *testing.T, f *fixture, handled chan string) {
 	}
 }
 
-// After EndWait the peer is not told that the stream ends until it has said goodbye, however it does; what it says before is heard and
-// no more.
+// After EndWait the connection is half-closed only when the peer has sent its closing message, in whatever pieces. Messages before that are
+// decoded and not handled.
 func TestEndWaitWithAPeerThatAnswers(t *testing.T) {
 	for _, executor := range []bool{false, true} {
 		over(t, func(t *testing.T, tr transport) {
@@ -55,7 +55,7 @@ func TestEndWaitWithAPeerThatAnswers(t *testing.T) {
 					defer shutDown(t, ex)
 					o.Executor = ex
 				}
-				f, handled := parting(t, tr, fail, o)
+				f, handled := endWaitFixture(t, tr, fail, o)
 				if err := f.s.Send([]byte("first")); err != nil {
 					t.Error(err)
 				}
@@ -68,25 +68,25 @@ func TestEndWaitWithAPeerThatAnswers(t *testing.T) {
 				expect(t, f.client, "first\ngoodbye\n")
 				const more = "too late\nping\n"
 				write(t, f.client, more)
-				await(t, func() bool { return f.srv.Stats().BytesIn == uint64(len(more)) && !f.s.Holds() })
+				await(t, func() bool { return f.srv.Stats().BytesIn == uint64(len(more)) && !f.s.HasQueueOrWriter() })
 				if session.HalfClosed(f.s) || f.srv.Len() != 1 {
 					t.Error("the peer was told of the end before it had answered")
 				}
 				write(t, f.client, "bad\n")
-				parted(t, f, handled)
+				checkEnded(t, f, handled)
 				_ = f.srv.Close()
 			}
 		})
 	}
 }
 
-// The peer may say goodbye while what was sent before is still on its way.
+// The peer may send its closing message while earlier frames are still on their way to it.
 func TestEndWaitWithAPeerThatAnswersFirst(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		o := smallBuffers()
 		o.Linger = 2 * limit
-		f, handled := parting(t, tr, io.EOF, o)
-		big := strings.Repeat("x", 1<<20) // more than goes at once
+		f, handled := endWaitFixture(t, tr, io.EOF, o)
+		big := strings.Repeat("x", 1<<20) // more than one write takes
 		if err := f.s.Write([]byte(big)); err != nil {
 			t.Fatal(err)
 		}
@@ -97,37 +97,37 @@ func TestEndWaitWithAPeerThatAnswersFirst(t *testing.T) {
 			t.Error("the end was told before all was written")
 		}
 		expect(t, f.client, big+"goodbye\n")
-		parted(t, f, handled)
+		checkEnded(t, f, handled)
 	})
 }
 
-// A peer that half-closes has said goodbye too.
+// A peer that half-closes has answered as well.
 func TestEndWaitWithAPeerThatEnds(t *testing.T) {
-	overSome(t, func(tr transport) bool { return tr.half }, func(t *testing.T, tr transport) {
+	overSome(t, func(tr transport) bool { return tr.halfCloses }, func(t *testing.T, tr transport) {
 		o := smallBuffers()
 		o.Linger = 2 * limit
-		f, handled := parting(t, tr, io.EOF, o)
+		f, handled := endWaitFixture(t, tr, io.EOF, o)
 		f.s.EndWait([]byte("goodbye\n"), errOurs)
 		expect(t, f.client, "goodbye\n")
 		write(t, f.client, "half a mess")
 		if err := f.client.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
-		parted(t, f, handled)
+		checkEnded(t, f, handled)
 	})
 }
 
-// One that does not answer is not waited for longer than Linger, and not at all without it, whatever else it says.
+// If the peer does not answer, the session waits for Linger and no longer, whatever else the peer sends. Without Linger it does not wait.
 func TestEndWaitWithAPeerThatDoesNotAnswer(t *testing.T) {
 	for _, linger := range []time.Duration{20 * time.Millisecond, -1} {
 		over(t, func(t *testing.T, tr transport) {
 			for _, talks := range []bool{false, true} {
 				o := smallBuffers()
 				o.Linger = linger
-				f, handled := parting(t, tr, io.EOF, o)
+				f, handled := endWaitFixture(t, tr, io.EOF, o)
 				f.s.EndWait([]byte("goodbye\n"), errOurs)
 				expect(t, f.client, "goodbye\n")
-				if talks { // until nobody listens
+				if talks { // until the connection is closed
 					for err := error(nil); err == nil; {
 						_, err = io.WriteString(f.client, strings.Repeat("blah\nping\n", 1000))
 					}
@@ -143,13 +143,13 @@ func TestEndWaitWithAPeerThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// Linger bounds the wait for the goodbye, and for the peer's end after it, together.
+// Linger bounds the wait for the closing message and for the peer's end after it, together.
 func TestEndWaitIsBounded(t *testing.T) {
 	for _, answers := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			const linger = 5 * time.Second
 			srv := session.NewServer(nil, &session.Handler{
-				Open: func(s *session.Session) error { s.SetCodec(&chatty{fail: io.EOF}); return nil },
+				Open: func(s *session.Session) error { s.SetCodec(&replyingCodec{fail: io.EOF}); return nil },
 			}, &session.Options{Linger: linger})
 			defer srv.Close()
 			client, server := network.Pipe(0)
@@ -180,21 +180,21 @@ func TestEndWaitIsBounded(t *testing.T) {
 	}
 }
 
-// A session whose messages are received goes on reading for the goodbye although nobody receives any more.
+// A session whose messages are received goes on reading for the closing message although no receiver asks.
 func TestEndWaitOfAPull(t *testing.T) {
 	for _, receives := range []bool{false, true} {
 		over(t, func(t *testing.T, tr transport) {
 			o := smallBuffers()
 			o.Linger = 2 * limit
 			f := newFixture(t, tr, nil, session.Handler{
-				Open: func(s *session.Session) error { s.SetCodec(&chatty{fail: io.EOF}); return nil },
+				Open: func(s *session.Session) error { s.SetCodec(&replyingCodec{fail: io.EOF}); return nil },
 				Pull: true,
 			}, o)
 			ctx, cancel := context.WithTimeout(context.Background(), limit)
 			defer cancel()
 			if receives {
 				sent := make(chan error, 1)
-				go func() { _, err := io.WriteString(f.client, "one\ntwo\n"); sent <- err }() // which somebody has to ask for
+				go func() { _, err := io.WriteString(f.client, "one\ntwo\n"); sent <- err }() // a receiver has to ask for these
 				receiveOne(t, f.s, "one")
 				if err := receive(t, sent); err != nil {
 					t.Error(err)
@@ -206,7 +206,7 @@ func TestEndWaitOfAPull(t *testing.T) {
 			}
 			expect(t, f.client, "goodbye\n")
 			write(t, f.client, strings.Repeat("three\n", 20_000)+"bad\n")
-			parted(t, f, nil)
+			checkEnded(t, f, nil)
 		})
 	}
 }

@@ -8,13 +8,13 @@ import (
 
 	"github.com/sluice-push/sluice/codec"
 	"github.com/sluice-push/sluice/session"
-	network "github.com/sluice-push/sluice/transport"
+	"github.com/sluice-push/sluice/transport/udp"
 )
 
-// A session for each peer that sends datagrams, and one that is dialed.
+// The server has a session for each peer that sends datagrams; the client dials one.
 func ExampleServer_ServePacket() {
 	ctx := context.Background()
-	pc, err := network.ListenPacket(ctx, "udp", "127.0.0.1:0", nil)
+	pc, err := udp.Listen(ctx, "udp", "127.0.0.1:0", nil)
 	if err != nil {
 		panic(err)
 	}
@@ -39,7 +39,7 @@ func ExampleServer_ServePacket() {
 	// session: server closed
 }
 
-// Two lines make a server; this one sends every line back.
+// Two lines make a server. This one sends every line back.
 func Example() {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -71,7 +71,7 @@ func Example() {
 	// session: server closed
 }
 
-// A client asks for what comes next, in a loop.
+// A client asks for its messages in a loop.
 func ExampleDial() {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -107,7 +107,7 @@ func ExampleDial() {
 	// go
 }
 
-// The state of a session has a type, and comes with each call.
+// The state of a session has a type, and each function gets it.
 func ExampleTyped() {
 	type counter struct{ messages int }
 	h := session.Typed[*counter]{

@@ -13,20 +13,20 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// fatal is a codec that calls end when it is to encode "bad".
-type fatal struct {
+// fatalCodec is a codec that calls end when it is to encode "bad".
+type fatalCodec struct {
 	codec.Line
 	end func()
 }
 
-func (c fatal) AppendEncode(dst, msg []byte) ([]byte, error) {
+func (c fatalCodec) AppendEncode(dst, msg []byte) ([]byte, error) {
 	if string(msg) == "bad" {
 		c.end()
 	}
 	return c.Line.AppendEncode(dst, msg)
 }
 
-// Whatever function panics or ends its goroutine, the session ends for it, Close is called once, and the server is none the worse.
+// If a function panics or ends its goroutine, its session ends, Close is called once, and the server goes on.
 func TestAFunctionThatDoesNotReturn(t *testing.T) {
 	ends := map[string]func(){"panic": func() { panic("boom") }, "exit": runtime.Goexit}
 	functions := map[string]func(end func()) session.Handler{
@@ -48,7 +48,7 @@ func TestAFunctionThatDoesNotReturn(t *testing.T) {
 	for how, end := range ends {
 		for name, handler := range functions {
 			t.Run(name+" "+how, func(t *testing.T) {
-				over(t, func(t *testing.T, tr transport) { endBadly(t, tr, name, handler(end), fatal{line, end}) })
+				over(t, func(t *testing.T, tr transport) { endBadly(t, tr, name, handler(end), fatalCodec{line, end}) })
 			})
 		}
 	}
@@ -90,7 +90,7 @@ func endBadly(t *testing.T, tr transport, name string, h session.Handler, c sess
 	}
 }
 
-// Close of the handler comes last. If it does not return the session has ended nevertheless.
+// Close of the handler comes last. If it does not return, the session has ended nevertheless.
 func TestCloseThatDoesNotReturn(t *testing.T) {
 	for how, end := range map[string]func(){"panic": func() { panic("boom") }, "exit": runtime.Goexit} {
 		t.Run(how, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestCloseThatDoesNotReturn(t *testing.T) {
 	}
 }
 
-// A connection that is refused gives no session: there would be nothing to wait for.
+// A refused connection gives no session, so there is nothing to wait for.
 func TestARefusedConnectionHasNoSession(t *testing.T) {
 	srv := session.NewServer(line, nil, nil)
 	_ = srv.Close()
@@ -133,10 +133,10 @@ func TestARefusedConnectionHasNoSession(t *testing.T) {
 	}
 }
 
-// What a codec that panics in the middle of a Send leaves behind is a session that works, for whoever is not a handler.
+// After a codec has panicked in a Send outside handlers, the session still works.
 func TestSendThatPanics(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
-		f := newFixture(t, tr, fatal{line, func() { panic("boom") }}, echo(), nil)
+		f := newFixture(t, tr, fatalCodec{line, func() { panic("boom") }}, echo(), nil)
 		func() {
 			defer func() {
 				if recover() != "boom" {
@@ -150,7 +150,7 @@ func TestSendThatPanics(t *testing.T) {
 	})
 }
 
-// What the connection took of a TryWrite during which the session was ended counts as taken, and not as undelivered.
+// The bytes that the connection took of a TryWrite during which the session ended count as taken, and not as undelivered.
 func TestEndedDuringATryWrite(t *testing.T) {
 	f, v := valve(t, session.Handler{}, nil)
 	big := strings.Repeat("b", 150_000) // takes two writes
@@ -166,7 +166,7 @@ func TestEndedDuringATryWrite(t *testing.T) {
 	}
 }
 
-// A session whose handler ended in the midst of a read does not gather any more.
+// After a handler has ended its goroutine during a read, frames are not corked any more.
 func TestSendAfterAnExit(t *testing.T) {
 	f := newFixture(t, transports[0], line, session.Handler{Message: func(s *session.Session, _ []byte) {
 		_ = s.Send([]byte("last"))
@@ -180,12 +180,12 @@ func TestSendAfterAnExit(t *testing.T) {
 	if err := f.s.Send([]byte("late")); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("error %v", err)
 	}
-	if n := session.Watched(f.srv); n != 0 {
+	if n := session.CorkedSessions(f.srv); n != 0 {
 		t.Errorf("%d sessions are watched", n)
 	}
 }
 
-// Messages are counted whatever became of the handler, with those of the same read before them.
+// Handled messages are counted although the handler of the last one ends its goroutine.
 func TestMessagesOfAHandlerThatEndsItsGoroutineAreCounted(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		f := newFixture(t, tr, line, session.Handler{Message: func(_ *session.Session, msg []byte) {

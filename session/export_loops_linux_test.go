@@ -1,63 +1,61 @@
 package session
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// Doors for the tests of the event loops.
+// Access to event loops for tests.
 
-// Slow reports whether the session's turns are given to goroutines.
-func Slow(s *Session) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.seat.pace.Slow()
+// Offloaded reports whether the session runs on goroutines because a handler has blocked.
+func Offloaded(s *Session) bool {
+	s.out.Lock()
+	defer s.out.Unlock()
+	return s.loop.reg.Offload.Offloaded(s.loop.on.Offload(), s.srv.clock())
 }
 
-// Away reports whether somebody else than the driver of its loop has the session's turn.
-func Away(s *Session) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.seat.away
+// DispatchedOffLoop reports whether a goroutine other than the loop's thread dispatches the session.
+func DispatchedOffLoop(s *Session) bool {
+	s.out.Lock()
+	defer s.out.Unlock()
+	return s.loop.reg.Offloaded
 }
 
-// AllSlow reports whether those of all sessions are.
-func AllSlow(srv *Server) bool { return srv.loops.slow.Slow(srv.clock()) }
+// AllOffloaded reports whether all sessions on event loops are offloaded.
+func AllOffloaded(srv *Server) bool {
+	return !slices.ContainsFunc(srv.loops.get(srv), func(l *eventLoop) bool { return !l.Offload().Offloaded(srv.clock()) })
+}
 
-// TookOver counts some take-overs of quick sessions, so that all are slow for a while.
-func TookOver(srv *Server) {
-	for range srv.loops.slow.Count {
-		srv.loops.slow.TookOver(srv.clock(), 0)
+// OffloadAll offloads all sessions on event loops for a time.
+func OffloadAll(srv *Server, d time.Duration) {
+	for _, l := range srv.loops.get(srv) {
+		l.Offload().OffloadUntil(srv.clock() + int64(d))
 	}
 }
 
-// SlowDown makes all sessions of srv slow, for an hour.
-func SlowDown(srv *Server) {
-	for !AllSlow(srv) {
-		srv.loops.slow.TookOver(srv.clock()+int64(time.Hour), 0)
-	}
+// WaitsOffLoop reports whether s waits for its peer on a goroutine.
+func WaitsOffLoop(s *Session) bool {
+	s.out.Lock()
+	defer s.out.Unlock()
+	return s.loop.reg.Waiter != nil
 }
 
-// Stays reports whether s waits for its peer on a goroutine.
-func Stays(s *Session) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.seat.out != nil
+// LoopWaits reports whether the thread of a session's loop waits, and whether it does so in the runtime's poller, without an OS thread of its own.
+func LoopWaits(s *Session) (waits, parks bool) {
+	return s.loop.on.IsIdle(), !s.loop.on.HasThread()
 }
 
-// Waits reports whether the driver of a session's loop waits, and if so whether it does in the runtime's poller.
-func Waits(s *Session) (waits, parks bool) {
-	return s.seat.loop.rests(), s.seat.loop.driver.Load().thread.Shared()
-}
+// WatchdogRuns reports whether the watchdog of srv is ticking.
+func WatchdogRuns(srv *Server) bool { return srv.watchdog.Running() }
 
-// WatchRuns reports whether the watch of srv looks again and again.
-func WatchRuns(srv *Server) bool { return srv.watch.Running() }
-
-// Spins reports whether the loops of a server that has nothing to do are at work again and again.
+// Spins reports whether the loops of an idle server wake again and again.
 func Spins(srv *Server) bool {
 	wakes := 0
 	for _, l := range *srv.loops.all.Load() {
-		last := l.now.Load()
+		last := l.Now()
 		for range 50 {
 			<-time.After(time.Millisecond)
-			if now := l.now.Load(); now != last {
+			if now := l.Now(); now != last {
 				last = now
 				wakes++
 			}
@@ -66,15 +64,13 @@ func Spins(srv *Server) bool {
 	return wakes > 20
 }
 
-// Farewell has TLS write its end while there is no room for it.
-func Farewell(s *Session) error { return s.seat.tls.mem.CloseWrite() }
+// SendCloseAlert has TLS write its closing alert while there is no room for it.
+func SendCloseAlert(s *Session) error { return s.loop.tls.mem.CloseWrite() }
 
-// Doors returns at how many listeners loops accept.
-func Doors(srv *Server) (n int) {
+// LoopAcceptors returns for how many listeners loops accept.
+func LoopAcceptors(srv *Server) (n int) {
 	for _, l := range srv.loops.list() {
-		l.mu.Lock()
-		n += len(l.doors)
-		l.mu.Unlock()
+		n += l.Acceptors()
 	}
 	return n
 }

@@ -2,16 +2,19 @@
 
 package session
 
-import "crypto/tls"
+import (
+	"crypto/tls"
+	"time"
+)
 
-// OnLoop reports false: there are no loops.
+// OnLoop reports false: there are no event loops on this system.
 func OnLoop(*Session) bool { return false }
 
 // SetTLS makes the sessions of srv, which has none yet, speak TLS.
 func SetTLS(srv *Server, c *tls.Config) { srv.o.TLS = c }
 
-// KeepZeroCopy does nothing here: everything is copied.
+// KeepZeroCopy does nothing: there is no zero copy on this system.
 func KeepZeroCopy(*Server) {}
 
-// SlowDown does nothing here: no handler has a loop to hold up.
-func SlowDown(*Server) {}
+// OffloadAll does nothing: there are no event loops on this system.
+func OffloadAll(*Server, time.Duration) {}

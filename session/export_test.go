@@ -7,75 +7,77 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/buffer"
+	"github.com/sluice-push/sluice/internal/goroutineconn"
 )
 
-// Doors for the tests of the plain structs inside.
+// Access to the parts of a session for tests.
 
-// Holds reports whether the session holds a queue or the pen.
-func (s *Session) Holds() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.q != nil || s.pen != penFree
+// HasQueueOrWriter reports whether frames are queued, or a goroutine is writing.
+func (s *Session) HasQueueOrWriter() bool {
+	s.out.Lock()
+	defer s.out.Unlock()
+	return !s.out.IsEmpty()
 }
 
 // Direct reports whether the connection can be written without blocking.
-func (s *Session) Direct() bool { return s.c.direct() }
+func (s *Session) Direct() bool { return s.c.Direct() }
 
-// Arriving returns how many connections may become sessions of srv.
-func Arriving(srv *Server) int {
+// PendingConns returns how many connections of srv have no session yet.
+func PendingConns(srv *Server) int {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	return len(srv.arriving)
+	return len(srv.pending)
 }
 
-// CountWrites counts from now on how often the session writes to its connection. To be called in Open.
+// CountWrites counts how often the session writes to its connection from now on. To be called in Open.
 func CountWrites(s *Session) *atomic.Int64 {
 	writes := new(atomic.Int64)
-	if s.own != nil {
-		s.own.io = &countingStream{stream: s.own.io, writes: writes}
+	if s.gor != nil {
+		s.gor.SetStream(&countingStream{Stream: s.gor.Stream(), writes: writes})
 	} else {
-		s.c = &countingCarrier{carrier: s.c, writes: writes}
+		s.c = &countingEngine{engineConn: s.c, writes: writes}
+		s.out.SetSocket(noSocket)
 	}
 	return writes
 }
 
-type countingCarrier struct {
-	carrier
+type countingEngine struct {
+	engineConn
 	writes *atomic.Int64
 }
 
-func (c *countingCarrier) offer(b *buffer.Batch) (int, error) {
+func (c *countingEngine) TryWrite(b *buffer.Batch) (int, error) {
 	c.writes.Add(1)
-	return c.carrier.offer(b)
+	return c.engineConn.TryWrite(b)
 }
 
 type countingStream struct {
-	stream
+	goroutineconn.Stream
 	writes *atomic.Int64
 }
 
-func (c *countingStream) offer(b *buffer.Batch) (int, error) {
+func (c *countingStream) TryWrite(b *buffer.Batch) (int, error) {
 	c.writes.Add(1)
-	return c.stream.offer(b)
+	return c.Stream.TryWrite(b)
 }
 
-func (c *countingStream) push(b *buffer.Batch) (int, error) {
+func (c *countingStream) BlockingWrite(b *buffer.Batch) (int, error) {
 	c.writes.Add(1)
-	return c.stream.push(b)
+	return c.Stream.BlockingWrite(b)
 }
 
-// Valve makes the session's connection take only as many bytes as the test lets it, as if it were a socket. To be called in
-// Open of a session with a goroutine; after that nothing reaches the real connection but its end.
+// Valve makes the session's connection take only as many bytes as the test allows, as if it were a socket. To be called in Open of a session
+// with a goroutine. After that, only the end of the session reaches the real connection.
 func Valve(s *Session) *ValveStream {
-	v := &ValveStream{stream: s.own.io}
+	v := &ValveStream{Stream: s.gor.Stream()}
 	v.cond.L = &v.mu
-	s.own.io = v
+	s.gor.SetStream(v)
 	return v
 }
 
-// ValveStream is a connection in memory with room that the test gives.
+// ValveStream is a connection in memory whose room the test controls.
 type ValveStream struct {
-	stream
+	goroutineconn.Stream
 	mu      sync.Mutex
 	cond    sync.Cond
 	room    int
@@ -83,7 +85,7 @@ type ValveStream struct {
 	aborted bool
 	fail    error
 	during  func()
-	stuck   bool // a drain goroutine waits for room, with what it was lent
+	stuck   bool // a drain goroutine waits for room, with a batch
 }
 
 // Give makes room for n more bytes.
@@ -102,30 +104,30 @@ func (v *ValveStream) Fail(err error) {
 	v.cond.Broadcast()
 }
 
-// Got returns what was written so far.
+// Got returns the bytes that were written so far.
 func (v *ValveStream) Got() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return string(v.got)
 }
 
-// Stuck reports whether a drain goroutine waits for room: what it was lent is settled then.
+// Stuck reports whether a drain goroutine waits for room. Its batch does not change then.
 func (v *ValveStream) Stuck() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.stuck
 }
 
-// During calls f inside the next offer, while nothing is locked.
+// During calls f inside the next Offer, while no lock is held.
 func (v *ValveStream) During(f func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.during = f
 }
 
-func (v *ValveStream) direct() bool { return true }
+func (v *ValveStream) Direct() bool { return true }
 
-func (v *ValveStream) offer(b *buffer.Batch) (int, error) {
+func (v *ValveStream) TryWrite(b *buffer.Batch) (int, error) {
 	v.mu.Lock()
 	during := v.during
 	v.during = nil
@@ -151,7 +153,7 @@ func (v *ValveStream) takeLocked(b *buffer.Batch) (n int, err error) {
 	return n, nil
 }
 
-func (v *ValveStream) push(b *buffer.Batch) (int, error) {
+func (v *ValveStream) BlockingWrite(b *buffer.Batch) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.stuck = true
@@ -165,80 +167,82 @@ func (v *ValveStream) push(b *buffer.Batch) (int, error) {
 	return v.takeLocked(b)
 }
 
-func (v *ValveStream) abort() func() {
+func (v *ValveStream) Abort(reset bool) func() {
 	v.mu.Lock()
 	v.aborted = true
 	v.cond.Broadcast()
 	v.mu.Unlock()
-	return v.stream.abort()
+	return v.Stream.Abort(reset)
 }
 
-// Pauses reports whether messages wait until more has been written.
-func (s *Session) Pauses() bool { return s.unwritten.Load() > 0 }
+// IsOverloaded reports whether messages wait until more has been written.
+func (s *Session) IsOverloaded() bool { return s.out.Overloaded() }
 
 // Waiters returns how many callers wait for room.
 func (s *Session) Waiters() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.waiters == nil {
-		return 0
-	}
-	return len(*s.waiters)
+	s.out.Lock()
+	defer s.out.Unlock()
+	return s.out.Waiters()
 }
 
-// SetFreshAfter changes how long a peer is silent before a session's goroutine is relieved. To be called before there are sessions.
-func SetFreshAfter(srv *Server, d time.Duration) { srv.freshAfter = int64(d) }
+// SetFreshAfter changes how long a peer is silent before a new goroutine replaces the session's. To be called before there are sessions.
+func SetFreshAfter(srv *Server, d time.Duration) { srv.shared.FreshAfter = int64(d) }
 
-// Rested tells whether the session gave up its read buffer before the bytes came that are being handled. To be called in Message of a
-// session with a goroutine.
-func Rested(s *Session) bool { return s.in.Rested }
+// InputReleased reports whether the session released its read buffer before the bytes arrived that are being handled. To be called in Message of
+// a session with a goroutine.
+func InputReleased(s *Session) bool { return s.in.Shrunk }
 
-// Finishing reports whether the session is over but for a caller that is in the middle of a write.
+// Finishing reports whether the session is closed, but a write or a helper goroutine is still in progress.
 func (s *Session) Finishing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.out.Lock()
+	defer s.out.Unlock()
 	return s.phase.Load() == phaseClosed && !s.quietLocked()
 }
 
-// Watched returns how many sessions have announced themselves to the watch.
-func Watched(srv *Server) (n int) {
-	for range srv.watch.corked.All {
+// CorkedSessions returns how many sessions are in the watchdog's set.
+func CorkedSessions(srv *Server) (n int) {
+	for range srv.watchdog.corked.All {
 		n++
 	}
 	return n
 }
 
-// Took returns how many bytes the connection took and how many frames the policy refused or dropped, of a server with fewer sessions than
-// there are shards of counters.
+// Took returns how many bytes the connection took, and how many frames the policy refused or dropped. The server has fewer sessions than shards
+// of counters.
 func Took(s *Session) (bytes, drops int) {
 	c := s.srv.shard(s)
 	return int(c.bytesOut.Load()), int(c.drops.Load())
 }
 
-// Owed returns how many sessions wait for their executor.
-func Owed(srv *Server) (n int) {
+// PendingTasks returns how many sessions have a task that has not begun.
+func PendingTasks(srv *Server) (n int) {
 	for s := range srv.Sessions() {
-		s.mu.Lock()
-		if s.errand.owed {
+		s.out.Lock()
+		if s.task.pending {
 			n++
 		}
-		s.mu.Unlock()
+		s.out.Unlock()
 	}
 	return n
 }
 
 // Larges returns how many large frames wait in the queue.
 func Larges(s *Session) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.q == nil {
-		return 0
-	}
-	return len(s.q.Larges())
+	s.out.Lock()
+	defer s.out.Unlock()
+	return s.out.BigFrames()
 }
 
 // Ending reports whether the session is ending.
 func Ending(s *Session) bool { return s.phase.Load() == phaseEnding }
 
-// InLine returns how many sessions wait in line for their executor.
-func InLine(srv *Server) int { return srv.hiring.Len() }
+// QueuedTasks returns how many tasks are in the queue of srv.
+func QueuedTasks(srv *Server) int { return srv.tasks.Len() }
+
+// Types that have tests of their own.
+type (
+	AnyValue         = anyValue
+	ActiveSet[T any] = activeSet[T]
+	WaitNode[T any]  = waitNode[T]
+	WaitList[T any]  = waitList[T]
+)

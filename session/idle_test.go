@@ -11,14 +11,14 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// A session with nothing to do holds no memory for writing, and where it can wait without one no buffer for reading.
+// An idle session holds no memory for writing, and no buffer for reading if it can wait without one.
 func TestAnIdleSessionHoldsNothing(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		var rested atomic.Bool
 		h := echo()
 		reply := h.Message
 		h.Message = func(s *session.Session, msg []byte) {
-			if session.Rested(s) {
+			if session.InputReleased(s) {
 				rested.Store(true)
 			}
 			reply(s, msg)
@@ -26,7 +26,7 @@ func TestAnIdleSessionHoldsNothing(t *testing.T) {
 		f := newFixture(t, tr, line, h, nil)
 		write(t, f.client, strings.Repeat("hello\n", 50))
 		expect(t, f.client, strings.Repeat("hello\n", 50))
-		await(t, func() bool { return !f.s.Holds() })
+		await(t, func() bool { return !f.s.HasQueueOrWriter() })
 		if !tr.direct || tr.engine == session.EngineLoop {
 			return
 		}
@@ -41,7 +41,7 @@ func TestAnIdleSessionHoldsNothing(t *testing.T) {
 	})
 }
 
-// A session that has handled something and falls silent goes on with another goroutine, whose stack is small.
+// If a session has handled something and its peer falls silent, another goroutine with a small stack goes on with it.
 func TestASilentSessionGetsAFreshGoroutine(t *testing.T) {
 	overSome(t, func(tr transport) bool { return tr.engine != session.EngineLoop }, func(t *testing.T, tr transport) {
 		srv := session.NewServer(line, &session.Handler{Message: func(s *session.Session, _ []byte) {

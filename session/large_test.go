@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// temporary returns a file with n bytes unlike each other, and the bytes.
+// temporary returns a file of n bytes that differ from one another, and its content.
 func temporary(t testing.TB, n int) (*os.File, []byte) {
 	t.Helper()
 	content := make([]byte, n)
@@ -33,7 +33,7 @@ func temporary(t testing.TB, n int) (*os.File, []byte) {
 	return f, content
 }
 
-// Files and large memory go out whole, in line with what else is sent, also when the handler itself sends them.
+// Files and large memory arrive whole and in order with other frames, also if the handler itself sends them.
 func TestLargeFrames(t *testing.T) {
 	const size = 3 << 20
 	over(t, func(t *testing.T, tr transport) {
@@ -67,9 +67,9 @@ func TestLargeFrames(t *testing.T) {
 	})
 }
 
-// Several goroutines send large and small frames at the same time: each arrives whole.
+// Several goroutines send large and small frames at the same time. Each frame arrives whole.
 func TestLargeFramesOfMany(t *testing.T) {
-	over(t, func(t *testing.T, tr transport) {
+	overWaiting(t, every, func(t *testing.T, tr transport) {
 		const senders, rounds, size = 4, 5, 200_000
 		f := newFixture(t, tr, line, session.Handler{}, &session.Options{ZeroCopy: 1000, SendBuffer: 16 << 10})
 		file, _ := temporary(t, 0)
@@ -106,7 +106,7 @@ func TestLargeFramesOfMany(t *testing.T) {
 	})
 }
 
-// Who waits for a large frame is told when the session ends, whoever ends it.
+// A caller that waits for a large frame gets an error when the session ends, whatever ends it.
 func TestLargeFramesOfASessionThatEnds(t *testing.T) {
 	ends := map[string]func(f *fixture){
 		"abort": func(f *fixture) { f.s.Abort(errOurs) },
@@ -145,7 +145,7 @@ func TestLargeFramesOfASessionThatEnds(t *testing.T) {
 	}
 }
 
-// A gentle end waits for what is being sent.
+// A gentle end waits for large frames that are being sent.
 func TestLargeFramesAreSentBeforeTheEnd(t *testing.T) {
 	const size = 2 << 20
 	over(t, func(t *testing.T, tr transport) {
@@ -166,8 +166,8 @@ func TestLargeFramesAreSentBeforeTheEnd(t *testing.T) {
 	})
 }
 
-// What is wrong with a file is said before anything is written, if it is known; otherwise the session ends, because the peer waits for
-// what does not come.
+// An error of a file is returned before anything is written, if it is known by then. Otherwise the session ends, because the peer waits for
+// bytes that do not come.
 func TestFilesThatAreTooShort(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		file, content := temporary(t, 4<<20)
@@ -187,7 +187,7 @@ func TestFilesThatAreTooShort(t *testing.T) {
 		} else if err := errors.Join(r.Close(), f.s.WriteFile(nil, w, 0, 1), w.Close()); err == nil {
 			t.Error("a pipe was taken")
 		}
-		const long = 64 << 20 // more than kernels keep, and nothing on the disk
+		const long = 64 << 20 // more than kernels buffer; the file is sparse
 		if err := file.Truncate(long); err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestFilesThatAreTooShort(t *testing.T) {
 	})
 }
 
-// A file of 1 MiB to a peer that throws it away: by the kernel, and read and written.
+// BenchmarkFile sends a file of 1 MiB to a peer that discards it: with sendfile, and with read and write.
 func BenchmarkFile(b *testing.B) {
 	const size = 1 << 20
 	file, _ := temporary(b, size)

@@ -20,10 +20,10 @@ import (
 	"github.com/sluice-push/sluice/workerpool"
 )
 
-// errOurs is what all causes of these tests are.
+// errOurs is the cause that these tests give to Abort and End.
 var errOurs = errors.New("ours")
 
-// trial is a server with some clients, in which everybody does what comes to mind.
+// trial is a server with some clients, in which handlers, peers and other goroutines act at random.
 type trial struct {
 	t      *testing.T
 	seed   uint64
@@ -32,33 +32,33 @@ type trial struct {
 	faults atomic.Int32
 
 	o     session.Options
-	ex    session.Executor // for some
+	ex    session.Executor // used by some trials
 	dir   string           // for files
-	fixed int              // the size of frames when they may be dropped
+	fixed int              // the size of all frames, if frames may be dropped
 	srv   *session.Server
 
 	mu  sync.Mutex
-	all map[uint64]*books // by session
+	all map[uint64]*record // by session ID
 }
 
-// bad reports what is unlawful, with what is needed to see it again.
+// bad reports a broken law, with the seed that repeats it.
 func (tr *trial) bad(format string, args ...any) {
 	if tr.faults.Add(1) <= 10 {
 		tr.t.Errorf("SLUICE_SEED=%d: %s", tr.seed, fmt.Sprintf(format, args...))
 	}
 }
 
-// draw returns a source of chance.
+// draw returns a source of random numbers.
 func (tr *trial) draw() *rand.Rand {
 	return rand.New(rand.NewPCG(tr.seed, tr.draws.Add(1))) //nolint:gosec // repeatable
 }
 
 func choose[T any](rnd *rand.Rand, from ...T) T { return from[rnd.IntN(len(from))] }
 
-// maxSessions is how many sessions a trial has at most: each is counted in a shard of its own.
+// maxSessions is how many sessions a trial has at most, so that each is counted in a shard of its own.
 const maxSessions = 15
 
-// options draws limits that are soon reached.
+// options sets random limits that are soon reached.
 func (tr *trial) options(engine session.Engine) {
 	rnd := tr.draw()
 	const ms = time.Millisecond
@@ -83,13 +83,13 @@ func (tr *trial) options(engine session.Engine) {
 	tr.fixed = choose(rnd, 20, 3000, 20_000, 100_000)
 }
 
-// booksOf returns the books of a session whose Open was called, or nil.
-func booksOf(s *session.Session) *books { b, _ := s.Value().(*books); return b }
+// recordOf returns the record of a session whose Open was called, or nil.
+func recordOf(s *session.Session) *record { b, _ := s.Value().(*record); return b }
 
 func (tr *trial) handler() *session.Handler {
 	return &session.Handler{
 		Open: func(s *session.Session) error {
-			b := &books{trial: tr, s: s, client: ^uint32(0)}
+			b := &record{trial: tr, s: s, client: ^uint32(0)}
 			if s.Value() != nil {
 				tr.bad("Open was called twice")
 			}
@@ -108,18 +108,18 @@ func (tr *trial) handler() *session.Handler {
 			return nil
 		},
 		Message: func(s *session.Session, msg []byte) {
-			b := booksOf(s)
+			b := recordOf(s)
 			defer b.enter("Message", 1)()
-			b.heard(msg)
+			b.gotMessage(msg)
 			tr.act(b, tr.draw(), true)
 		},
 		Tick: func(s *session.Session) {
-			b := booksOf(s)
+			b := recordOf(s)
 			defer b.enter("Tick", 1)()
 			tr.act(b, tr.draw(), true)
 		},
 		Writable: func(s *session.Session) {
-			b := booksOf(s)
+			b := recordOf(s)
 			defer b.notifying.Add(-1)
 			if b.notifying.Add(1) != 1 || b.state.Load() != 1 {
 				tr.bad("%d calls of Writable in state %d", b.notifying.Load(), b.state.Load())
@@ -127,7 +127,7 @@ func (tr *trial) handler() *session.Handler {
 			tr.act(b, tr.draw(), true)
 		},
 		Drain: func(s *session.Session) {
-			if b := booksOf(s); b != nil {
+			if b := recordOf(s); b != nil {
 				tr.act(b, tr.draw(), false)
 			}
 		},
@@ -136,7 +136,7 @@ func (tr *trial) handler() *session.Handler {
 }
 
 func (tr *trial) closed(s *session.Session, info *session.CloseInfo) {
-	b := booksOf(s)
+	b := recordOf(s)
 	defer b.enter("Close", 1)()
 	if b.notifying.Load() != 0 {
 		tr.bad("Close while Writable runs")
@@ -153,11 +153,11 @@ func (tr *trial) closed(s *session.Session, info *session.CloseInfo) {
 		tr.act(other, rnd, false)
 	}
 	b.state.Store(2)
-	tr.harm(rnd, 10)
+	tr.maybePanic(rnd, 10)
 }
 
-// heard checks that messages come in order and without a gap.
-func (b *books) heard(msg []byte) {
+// gotMessage checks that messages come in order and without a gap.
+func (b *record) gotMessage(msg []byte) {
 	client, number := binary.BigEndian.Uint32(msg), binary.BigEndian.Uint32(msg[4:])
 	if b.client == ^uint32(0) {
 		b.client = client
@@ -168,16 +168,16 @@ func (b *books) heard(msg []byte) {
 	b.messages++
 }
 
-// other returns some session that has been opened.
-func (tr *trial) other(rnd *rand.Rand) *books {
+// other returns a random session that has been opened.
+func (tr *trial) other(rnd *rand.Rand) *record {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	id := uint64(1 + rnd.IntN(maxSessions))
 	return tr.all[id]
 }
 
-// harm panics or ends the goroutine, once in a while.
-func (tr *trial) harm(rnd *rand.Rand, often int) {
+// maybePanic sometimes panics or ends the goroutine.
+func (tr *trial) maybePanic(rnd *rand.Rand, often int) {
 	switch rnd.IntN(1000 / often) {
 	case 0:
 		panic(fmt.Sprint("at random: ", tr.draws.Load()))
@@ -186,10 +186,10 @@ func (tr *trial) harm(rnd *rand.Rand, often int) {
 	}
 }
 
-// act does something with a session. In a function of a handler that may be fatal for it.
-func (tr *trial) act(b *books, rnd *rand.Rand, function bool) {
+// act calls random methods of a session. If function is set, it runs in a function of the handler and may end it.
+func (tr *trial) act(b *record, rnd *rand.Rand, function bool) {
 	if function {
-		defer tr.harm(rnd, 8)
+		defer tr.maybePanic(rnd, 8)
 		switch rnd.IntN(60) {
 		case 0, 1: // wait
 			<-time.After(time.Duration(rnd.IntN(5)) * time.Millisecond)
@@ -210,8 +210,8 @@ func (tr *trial) act(b *books, rnd *rand.Rand, function bool) {
 	}
 }
 
-// actOnce reports whether the session is still alive.
-func (tr *trial) actOnce(b *books, rnd *rand.Rand) bool {
+// actOnce calls one random method, and reports whether the session is still open.
+func (tr *trial) actOnce(b *record, rnd *rand.Rand) bool {
 	s := b.s
 	size := headBytes + choose(rnd, 0, 5, 100, 100, 100, 1000, 20_000, 150_000)
 	if tr.o.Policy == session.DropOldest {
@@ -230,7 +230,7 @@ func (tr *trial) actOnce(b *books, rnd *rand.Rand) bool {
 	case what == 2:
 		first, p := b.frames(1, size, true)
 		b.ends(cause, func() { choose(rnd, s.End, s.EndWait)(p[0], cause) })
-		b.judge(first, 1, accepted)
+		b.setOutcome(first, 1, accepted)
 		return false
 	case what == 3:
 		_, _, _ = s.LocalAddr(), s.RemoteAddr(), s.Conn()
@@ -257,13 +257,13 @@ func (tr *trial) actOnce(b *books, rnd *rand.Rand) bool {
 	default:
 		first, p := b.frames(1+rnd.IntN(4), size, false)
 		taken, err := s.TryWrite(p)
-		b.judge(first, taken, accepted)
-		b.judgeRest(first+taken, len(p)-taken)
+		b.setOutcome(first, taken, accepted)
+		b.setRest(first+taken, len(p)-taken)
 		return err == nil
 	}
 }
 
-// writeFile writes p, of which so many bytes are not in the file.
+// writeFile writes p, of which the first head bytes are not in the file.
 func (tr *trial) writeFile(s *session.Session, p []byte, head int) error {
 	f, err := os.CreateTemp(tr.dir, "")
 	if err != nil {
@@ -276,16 +276,16 @@ func (tr *trial) writeFile(s *session.Session, p []byte, head int) error {
 	return s.WriteFile(p[:head], f, 3, int64(len(p)-head))
 }
 
-// judgeRest notes the frames that TryWrite did not take; that is not the policy.
-func (b *books) judgeRest(first, n int) {
+// setRest records the frames that TryWrite did not take. The policy does not count these.
+func (b *record) setRest(first, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range n {
-		b.offers[first+i].verdict = refused
+		b.offers[first+i].outcome = refused
 	}
 }
 
-// disturb does something from outside, until stop.
+// disturb acts on random sessions from outside, until stop is closed.
 func (tr *trial) disturb(stop <-chan struct{}) {
 	rnd := tr.draw()
 	for {
@@ -296,7 +296,7 @@ func (tr *trial) disturb(stop <-chan struct{}) {
 		}
 		for s := range tr.srv.Sessions() {
 			_ = s.Conn()
-			if b := booksOf(s); b != nil && rnd.IntN(3) == 0 {
+			if b := recordOf(s); b != nil && rnd.IntN(3) == 0 {
 				tr.act(b, rnd, false)
 			}
 		}
@@ -309,7 +309,7 @@ func (tr *trial) disturb(stop <-chan struct{}) {
 	}
 }
 
-// run is one trial.
+// run runs one trial.
 func (tr *trial) run(kind transport) {
 	ex := workerpool.NewShared(&workerpool.Options{Workers: 2, Queue: 1})
 	defer ex.Close() //nolint:errcheck // it has nothing left to do
@@ -354,7 +354,7 @@ func (tr *trial) run(kind transport) {
 	tr.check(peers)
 }
 
-// check looks at everything when it is over.
+// check checks the laws after the trial.
 func (tr *trial) check(peers []*peer) {
 	if st := tr.srv.Stats(); st.Sessions != 0 || st.Opened != st.Closed || int(st.Opened) != len(tr.all) {
 		tr.bad("%+v, %d sessions were opened", st, len(tr.all))
@@ -382,9 +382,9 @@ func (tr *trial) check(peers []*peer) {
 	}
 }
 
-// Everybody does what comes to mind, on every kind of connection: handlers write, block, compute, panic, end their goroutines and
-// their sessions, others do so from outside, peers stop reading, talk nonsense, and leave in every way, and in the middle of it
-// the server ends. The laws hold: see books.
+// All sides act at random, on every kind of connection: handlers write, block, compute, panic, end their goroutines and their sessions. Other
+// goroutines do so too. Peers stop reading, send bytes that cannot be decoded, and end in every way. In the middle of that the server is closed.
+// The laws hold: see record.
 func TestLaws(t *testing.T) {
 	rounds := 8
 	seed := rand.Uint64()
@@ -392,9 +392,9 @@ func TestLaws(t *testing.T) {
 		seed, rounds = given, 1
 	}
 	over(t, func(t *testing.T, kind transport) {
-		_ = listen(t, "tcp", "127.0.0.1:0").Close() // the first one has the runtime open descriptors of its own
+		_ = listen(t, "tcp", "127.0.0.1:0").Close() // the first listener makes the runtime open descriptors of its own
 		for i := range rounds {
-			tr := &trial{t: t, seed: seed + uint64(i), all: make(map[uint64]*books)}
+			tr := &trial{t: t, seed: seed + uint64(i), all: make(map[uint64]*record)}
 			before := openFiles()
 			t.Run(strconv.FormatUint(tr.seed, 10), func(t *testing.T) { tr.t = t; tr.run(kind) })
 			if after := openFiles(); after != before {

@@ -37,7 +37,7 @@ func TestShutdownWaitsForSessions(t *testing.T) {
 	})
 }
 
-// Without a function that says goodbye sessions end in order: what was sent arrives, and then the end.
+// Without Drain, Shutdown ends sessions in order: sent frames arrive, and then the end.
 func TestShutdownWithoutDrain(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		f := newFixture(t, tr, line, echo(), smallBuffers())
@@ -49,7 +49,7 @@ func TestShutdownWithoutDrain(t *testing.T) {
 		}()
 		expect(t, f.client, "\x00")
 		testwait.Receive(t, sent)
-		go func() { done <- f.srv.Shutdown(bounded(t)) }()
+		go func() { done <- f.srv.Shutdown(testwait.Context(t)) }()
 		if n := len(expectEnd(t, f.client)); n != 99_999 {
 			t.Errorf("%d bytes came before the end", n)
 		}
@@ -83,7 +83,7 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A handler may end its server. It does not wait for itself.
+// A handler may close its server, and does not wait for itself.
 func TestServerCloseFromAHandler(t *testing.T) {
 	for name, end := range map[string]func(*session.Server) error{
 		"close":    (*session.Server).Close,

@@ -5,20 +5,20 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/sluice-push/sluice/internal/origin"
+	"github.com/sluice-push/sluice/internal/clientaddr"
 )
 
-// enter gives s its number and puts it among the live sessions, unless a limit forbids it.
-func (srv *Server) enter(s *Session) error {
+// addSession gives s its number and adds it to the live sessions, unless a limit forbids that.
+func (srv *Server) addSession(s *Session) error {
 	limit := srv.o.MaxSessionsPerAddress
-	if limit > 0 && !s.seat.peer.IsValid() {
-		s.seat.peer = origin.AddrPort(s.RemoteAddr())
+	if limit > 0 && !s.peer.IsValid() {
+		s.peer = clientaddr.AddrPort(s.RemoteAddr())
 	}
 	from := srv.countedAs(s)
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	if srv.closed {
-		return srv.shut
+		return srv.closedErr
 	}
 	srv.lastID++
 	s.id = srv.lastID
@@ -39,8 +39,8 @@ func (srv *Server) enter(s *Session) error {
 	return nil
 }
 
-// leave takes s from among the live sessions.
-func (srv *Server) leave(s *Session) {
+// removeSession removes s from the live sessions.
+func (srv *Server) removeSession(s *Session) {
 	from := srv.countedAs(s)
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -54,7 +54,7 @@ func (srv *Server) leave(s *Session) {
 	srv.live[s.place].place = s.place
 	srv.live[last] = nil
 	if srv.live = srv.live[:last]; last < cap(srv.live)/4 {
-		srv.live = slices.Clone(srv.live) // what a storm of connections has left
+		srv.live = slices.Clone(srv.live) // a burst of connections may have left a large array
 	}
 	if s.packet != nil {
 		srv.packetCount--
@@ -66,10 +66,10 @@ func (srv *Server) leave(s *Session) {
 	srv.emptyLocked()
 }
 
-// countedAs returns the address that s is counted by; it is not valid when it is not counted by any.
+// countedAs returns the address that s is counted by for MaxSessionsPerAddress. If no address is counted, it is not valid.
 func (srv *Server) countedAs(s *Session) netip.Addr {
 	if srv.o.MaxSessionsPerAddress == 0 {
 		return netip.Addr{}
 	}
-	return origin.Of(s.seat.peer.Addr())
+	return clientaddr.Of(s.peer.Addr())
 }

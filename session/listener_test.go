@@ -24,7 +24,7 @@ func listenWith(t testing.TB, network, addr string, o *socket.Options) *socket.L
 	return ln
 }
 
-// opened is a handler that echoes and reports its sessions.
+// opened returns a handler that echoes and reports its sessions.
 func opened(n int) (session.Handler, chan *session.Session) {
 	ch := make(chan *session.Session, n)
 	h := echo()
@@ -32,7 +32,7 @@ func opened(n int) (session.Handler, chan *session.Session) {
 	return h, ch
 }
 
-// Whatever the listener is, sessions over plain sockets sit on loops when the engine has them, and others do not.
+// Whatever the listener is, sessions over plain sockets are on loops if the engine has them, and other sessions are not.
 func TestServeListeners(t *testing.T) {
 	linux := runtime.GOOS == "linux"
 	tests := map[string]struct {
@@ -80,7 +80,7 @@ func dialOptions(secure bool) *socket.Options {
 	return &socket.Options{TLS: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is not what is tested
 }
 
-// behindProxy serves with headers from loopback, and returns the address.
+// behindProxy serves connections that begin with a PROXY header from loopback, and returns the address.
 func behindProxy(t *testing.T, srv *session.Server, secure bool) string {
 	t.Helper()
 	o := &socket.Options{Proxy: &socket.Proxy{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
@@ -90,7 +90,7 @@ func behindProxy(t *testing.T, srv *session.Server, secure bool) string {
 	return serve(t, srv, listenWith(t, "tcp", "127.0.0.1:0", o))
 }
 
-// dialTCP connects, with a deadline on everything.
+// dialTCP connects, with a deadline for all reads and writes.
 func dialTCP(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -102,7 +102,7 @@ func dialTCP(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// Behind a proxy sessions have the client's address, also to be counted by, and move to a loop after the header when they can.
+// Behind a proxy, sessions have the client's address, are counted by it, and move to a loop after the header if they can.
 func TestServeBehindAProxy(t *testing.T) {
 	headers := map[string]struct{ header, remote, local string }{
 		"tcp4":    {"PROXY TCP4 192.0.2.1 192.0.2.2 1000 2000\r\n", "192.0.2.1:1000", "192.0.2.2:2000"},
@@ -140,7 +140,7 @@ func TestServeBehindAProxy(t *testing.T) {
 					}
 					other := dialTCP(t, addr)
 					write(t, other, tt.header)
-					if name != "unix" { // which is counted by no address
+					if name != "unix" { // Unix addresses are not counted
 						if got := expectEnd(t, other); got != "" {
 							t.Errorf("received %q", got)
 						}
@@ -153,7 +153,7 @@ func TestServeBehindAProxy(t *testing.T) {
 	}
 }
 
-// What comes without a good header, too late, or beyond the limit is refused; Close waits for nobody's header.
+// A connection with a bad or late header, or beyond the limit, is refused. Close waits for no header.
 func TestServeRefusesHeaders(t *testing.T) {
 	t.Run("bad", func(t *testing.T) {
 		srv := session.NewServer(line, nil, nil)
@@ -180,13 +180,13 @@ func TestServeRefusesHeaders(t *testing.T) {
 	t.Run("close", func(t *testing.T) {
 		srv := session.NewServer(line, nil, &session.Options{HandshakeTimeout: -1})
 		c := dialTCP(t, behindProxy(t, srv, true))
-		await(t, func() bool { return session.Arriving(srv) == 1 })
+		await(t, func() bool { return session.PendingConns(srv) == 1 })
 		_ = srv.Close()
 		_ = expectEnd(t, c)
 	})
 }
 
-// With a listener in use, and after it is closed, connections are refused while a server is closing, and nothing is left behind.
+// While a server is closing, connections are refused, with the listener still in use and after it is closed. Nothing is left behind.
 func TestServeClosesWhileConnectionsCome(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		srv := session.NewServer(line, nil, &session.Options{Engine: tr.engine})
@@ -216,7 +216,7 @@ func TestServeClosesWhileConnectionsCome(t *testing.T) {
 	})
 }
 
-// Bytes that come together with the PROXY header are the session's.
+// Bytes that come together with the PROXY header belong to the session.
 func TestBytesBehindTheHeader(t *testing.T) {
 	h, _ := opened(1)
 	srv := session.NewServer(line, &h, nil)

@@ -1,96 +1,84 @@
 package session
 
 import (
+	"crypto/tls"
+	"errors"
 	"math"
 	"net"
+	"net/netip"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sluice-push/sluice/internal/buffer"
-	"github.com/sluice-push/sluice/internal/crew"
-	"github.com/sluice-push/sluice/internal/hangup"
-	"github.com/sluice-push/sluice/internal/late"
-	"github.com/sluice-push/sluice/internal/slowness"
-	"github.com/sluice-push/sluice/internal/socket"
-	"github.com/sluice-push/sluice/internal/tlsconn"
+	"github.com/sluice-push/sluice/internal/eventloop"
+	"github.com/sluice-push/sluice/internal/sockopt"
+	"github.com/sluice-push/sluice/internal/tlsmem"
 	"github.com/sluice-push/sluice/transport"
 )
 
 // loops are the event loops of a server. They are made when the first session needs one.
 type loops struct {
-	all  atomic.Pointer[[]*loop]
+	all  atomic.Pointer[[]*eventLoop]
 	next atomic.Uint32
 
 	making  sync.Mutex
 	stopped bool // guarded by making
 
-	slow     slowness.All // when all sessions are slow
-	fewUntil atomic.Int64 // nobody stays until then, for want of descriptors
-
-	crew    *crew.Crew[away] // made with all: takes turns of sessions whose handlers block, which stay there; dismissed by the watch
-	secrets tlsconn.Shared
-	peers   hangup.Watch // of sessions with goroutines
+	spare   *eventloop.Pool[offloaded] // made with all: runs work outside the loops; trimmed by the watchdog
+	secrets tlsmem.ServerState
 
 	zeroMu   sync.Mutex
-	zero     map[*Session]*buffer.Reports // guarded by zeroMu: of sessions that have sent without copying
-	zeroKeep bool                         // set by tests: it is not given up for connections whose kernel copies
+	zero     map[*Session]*buffer.Reports // guarded by zeroMu: sessions that have sent without copying
+	zeroKeep bool                         // set by tests: zero copy goes on for connections whose kernel copies
 
-	addresses socket.Addresses
+	addresses sockopt.Addresses
 }
 
-// away is a turn that is not the driver's.
-type away struct {
-	s *Session
-	t turn
-}
-
-// seat gives s a place in a loop and the connection's descriptor. False means that it must be run by a goroutine, with conn.
-func (ls *loops) seat(s *Session, conn net.Conn) bool {
+// adopt makes s a session on a loop, with the connection's descriptor. If it returns false, a goroutine must run s, with conn.
+func (ls *loops) adopt(s *Session, conn net.Conn) bool {
 	if s.srv.o.Engine == EngineGoroutine {
 		return false
 	}
-	switch conn.(type) {
-	case *net.TCPConn, *net.UnixConn, *late.Conn:
+	switch conn := conn.(type) {
+	case *net.TCPConn, *net.UnixConn:
+	case *tls.Conn:
+		return ls.adoptSecured(s, conn)
 	default:
 		return false
 	}
 	here, there := conn.LocalAddr(), conn.RemoteAddr()
-	all := ls.get(s.srv)
-	if len(all) == 0 {
+	if len(ls.get(s.srv)) == 0 {
 		return false
 	}
 	d, ok, err := transport.Detach(conn)
 	if err != nil || !ok {
 		return false
 	}
-	ls.sit(s, d)
-	s.seat.loop.visited.Store(true)
+	ls.register(s, d)
+	s.loop.on.Visit()
 	if d.Unix {
-		s.seat.ends = &socket.Ends{Local: here, Remote: there}
+		s.loop.ends = &sockopt.AddrPair{Local: here, Remote: there}
 	}
 	return true
 }
 
-// sit gives s a place in a loop, and d.
-func (ls *loops) sit(s *Session, d transport.Descriptor) {
-	all, st := *ls.all.Load(), &s.seat
-	st.loop = all[int(ls.next.Add(1))%len(all)]
-	s.fd, st.peer = int32(d.FD), d.Remote //nolint:gosec // descriptors are small
-	if socket.Few(d.FD, stayUntil) {
-		ls.fewUntil.Store(s.srv.clock() + int64(stayFor))
-	}
+// register makes s a session on a loop, with the descriptor d.
+func (ls *loops) register(s *Session, d transport.Descriptor) {
+	all := *ls.all.Load()
+	s.loop.on = all[int(ls.next.Add(1))%len(all)]
+	s.fd, s.peer = int32(d.FD), d.Remote //nolint:gosec // descriptors are small
 	if !d.Unix {
-		st.ends = ls.addresses.TCP(d.Local)
+		s.loop.ends = ls.addresses.TCP(d.Local)
 	}
-	st.timer.Value = s
-	s.c = (*bare)(s)
-	st.loop.sit(s)
+	s.c = (*loopConn)(s)
+	s.out.SetSocket(s.fd)
+	s.loop.on.Register((*loopConn)(s))
 }
 
-func (ls *loops) get(srv *Server) []*loop {
+// get returns the loops, and makes them if there are none.
+func (ls *loops) get(srv *Server) []*eventLoop {
 	if all := ls.all.Load(); all != nil {
 		return *all
 	}
@@ -102,13 +90,12 @@ func (ls *loops) get(srv *Server) []*loop {
 	if ls.stopped {
 		return nil
 	}
-	ls.slow.Count, ls.slow.Within = 3, time.Second
-	ls.crew = crew.New(math.MaxInt, func(a away) { a.s.turnAway(a.t) }, srv.watch.Ensure)
-	var all []*loop
+	ls.spare = eventloop.NewPool(math.MaxInt, func(o offloaded) { o.s.runOffLoop(o.w) }, srv.watchdog.Start)
+	var all []*eventLoop
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
-		l, err := newLoop(srv)
+		l, err := eventloop.New[*loopConn](&eventloop.Config{Clock: srv.clock, Pools: srv.pools, OnStall: srv.watchdog.Start})
 		if err != nil {
-			srv.o.Logger.Warn("session: an event loop cannot be made, sessions get goroutines", "error", err)
+			srv.o.Logger.Warn("session: event loop failed to start, using goroutines", "error", err)
 			break
 		}
 		all = append(all, l)
@@ -117,46 +104,44 @@ func (ls *loops) get(srv *Server) []*loop {
 	return all
 }
 
-// list returns the loops that there are.
-func (ls *loops) list() []*loop {
+// list returns the loops, or nil if none have been made.
+func (ls *loops) list() []*eventLoop {
 	if all := ls.all.Load(); all != nil {
 		return *all
 	}
 	return nil
 }
 
-// stop ends the loops; all sessions have ended.
+// stop ends the loops. All sessions have ended.
 func (ls *loops) stop() {
 	ls.making.Lock()
 	defer ls.making.Unlock()
 	ls.stopped = true
-	ls.dismiss(true)
-	ls.peers.Close()
+	ls.trim(true)
 	for _, l := range ls.list() {
-		l.stop()
+		l.Stop()
 	}
 }
 
-// wait waits until they have.
+// wait waits until the loops have ended.
 func (ls *loops) wait() {
 	for _, l := range ls.list() {
-		l.ended.Wait()
+		l.Wait()
 	}
 	if ls.all.Load() != nil {
-		ls.crew.Wait()
+		ls.spare.Wait()
 	}
-	ls.peers.Wait()
 }
 
-// dismiss ends the goroutines of the crew that were not needed for a while, and reports whether there are others; for good in the end.
-func (ls *loops) dismiss(forGood bool) (others bool) {
-	return ls.all.Load() != nil && ls.crew.Dismiss(forGood)
+// trim ends spare goroutines that were not needed for a while, and reports whether there are others. If forGood, it ends all of them.
+func (ls *loops) trim(forGood bool) (others bool) {
+	return ls.all.Load() != nil && ls.spare.TrimIdle(forGood)
 }
 
-// look is called by the watch: it takes over loops whose handlers take their time. It reports whether there was something to see.
-func (ls *loops) look() (seen bool) {
+// checkStalls is called by the watchdog. It hands off loops whose handlers block, and reports whether any loop has to be checked again.
+func (ls *loops) checkStalls() (seen bool) {
 	for _, l := range ls.list() {
-		seen = l.look() || seen
+		seen = l.CheckStall() || seen
 	}
 	return seen
 }
@@ -164,64 +149,52 @@ func (ls *loops) look() (seen bool) {
 // count returns how many loops there are.
 func (ls *loops) count() int { return len(ls.list()) }
 
-// busy reports whether the watchdog of a loop has barked since the watch looked.
-func (ls *loops) busy() bool {
-	return slices.ContainsFunc(ls.list(), func(l *loop) bool { return l.dog.Barked() })
+// busy reports whether the watchdog of a loop has found a stall that the server's watchdog has not checked yet.
+func (ls *loops) busy() bool { return slices.ContainsFunc(ls.list(), (*eventLoop).Fired) }
+
+// acceptor returns a function that accepts connections of ln as descriptors and begins their sessions. If the engine or the listener needs
+// connections of package net, acceptor returns nil. If the listener allows it, a loop accepts the connections, until that fails. Then one thread
+// does everything, and no other thread is woken for a connection. The caller accepts the first connection. It also accepts
+// the next one after an error, because it may have to pause before.
+func (ls *loops) acceptor(srv *Server, ln *transport.Listener) func() error {
+	if srv.o.Engine == EngineGoroutine || srv.o.TLS != nil || !ln.Plain() {
+		return nil
+	}
+	all := ls.get(srv)
+	if len(all) == 0 {
+		return nil
+	}
+	here, apart, l := ln.Addr(), false, all[int(ls.next.Add(1))%len(all)]
+	return func() error {
+		conn, err := ln.AcceptDescriptor()
+		if err != nil {
+			return err
+		}
+		srv.admit(conn, here)
+		apart = apart || errors.Is(l.AcceptOn(ln, srv.admit), errors.ErrUnsupported)
+		return nil
+	}
 }
 
-// turnAway is a turn on a goroutine, and those that follow while the session stays there.
-func (s *Session) turnAway(t turn) {
-	began, done := s.srv.clock(), false
-	defer func() {
-		if !done { // a handler has ended the goroutine
-			s.comeBack()
-		}
-	}()
-	if t.greet {
-		t.greet, t.open = false, s.seat.tls.greet()
-		s.mu.Lock()
-		if t.open && s.outsideLocked() {
-			if s.phase.Load() != phaseClosed {
-				done = true
-				s.giveAwayLocked(t)
-				return
-			}
-			t.open = false // not here
-		}
-		s.seat.free = true
-		s.mu.Unlock()
-		began = s.srv.clock()
+// admit begins the session of a connection that was accepted by a listener with the address here.
+func (srv *Server) admit(conn transport.Descriptor, here net.Addr) {
+	s := newSession(srv, nil)
+	srv.loops.register(s, conn)
+	if conn.Unix { // such a peer hardly ever has an address
+		s.loop.ends = &sockopt.AddrPair{Local: here, Remote: unnamedUnix}
 	}
-	s.takeAway(t)
-	s.mu.Lock()
-	if s.leaves() && !s.seat.deaf && s.phase.Load() != phaseClosed {
-		s.errand.inside, done = false, true
-		s.mu.Unlock()
-		s.srv.loops.crew.Give(away{s, turn{rest: true, open: t.open}})
-		return
-	}
-	s.mu.Unlock()
-	if s.judge(began) && (t.open || t.read) { // a tick is no reason for a silent session to stay
-		s.stay()
-	}
-	done = true
-	s.comeBack()
+	_ = srv.begin(s) // begin counts a refusal
 }
 
-// comeBack is the end of a turn that was not the driver's, or not any more.
-func (s *Session) comeBack() {
-	s.mu.Lock()
-	if s.errand != nil {
-		s.errand.inside = false
-	}
-	s.seat.away, s.seat.inline = false, false
-	if s.fd < 0 {
-		s.mu.Unlock()
+// unnamedUnix is the address of a Unix socket that has none.
+var unnamedUnix = &net.UnixAddr{Net: "unix"}
+
+// setAddrs sets the addresses of s, if they are not those of its socket. The session is on a loop and not running yet.
+func (ls *loops) setAddrs(s *Session, local, remote net.Addr) {
+	to, isTCP := remote.(*net.TCPAddr)
+	if at, ok := local.(*net.TCPAddr); ok && isTCP {
+		s.peer, s.loop.ends = to.AddrPort(), ls.addresses.TCP(at.AddrPort())
 		return
 	}
-	s.armLocked()
-	if s.seat.owed {
-		s.seat.loop.post(s)
-	}
-	s.turnedLocked()
+	s.peer, s.loop.ends = netip.AddrPort{}, &sockopt.AddrPair{Local: local, Remote: remote}
 }

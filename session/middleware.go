@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Middleware puts something around the functions of a handler: it changes those that it needs and returns the rest as they are. A
-// function that is nil and is not needed should stay nil, so that nothing is called for it.
+// Middleware changes some functions of a handler and returns the others as they are. If it does not need a function that is nil, it should leave
+// it nil, so that nothing is called for it.
 type Middleware func(Handler) Handler
 
-// Chain returns h with middleware around it, the first outermost.
+// Chain returns h with all middleware applied. The first one is outermost.
 func Chain(h Handler, m ...Middleware) *Handler {
 	for _, around := range slices.Backward(m) {
 		h = around(h)
@@ -18,8 +18,7 @@ func Chain(h Handler, m ...Middleware) *Handler {
 	return &h
 }
 
-// Logged tells the logger when sessions begin and how they end, at Debug what is in order, at Info what is not. A nil logger
-// discards.
+// Logged logs when sessions begin and how they end: at Debug if ByLocal or ByPeer, otherwise at Info. A nil logger discards.
 func Logged(logger *slog.Logger) Middleware {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -27,7 +26,7 @@ func Logged(logger *slog.Logger) Middleware {
 	return func(h Handler) Handler {
 		open, closing := h.Open, h.Close
 		h.Open = func(s *Session) error {
-			logger.Debug("session: open", "session", s.ID(), "remote", addressValue{s.RemoteAddr()})
+			logger.Debug("session: opened", "session", s.ID(), "remote", addressValue{s.RemoteAddr()})
 			if open == nil {
 				return nil
 			}
@@ -48,8 +47,8 @@ func Logged(logger *slog.Logger) Middleware {
 	}
 }
 
-// Concurrent lets Message run for at most n sessions at a time, for all handlers that it is put around together. The others wait, and
-// their peers feel it. It is for handlers that wait for something scarce, such as a database; n must be positive.
+// Concurrent bounds how many calls of Message run at a time, over all handlers that it is applied to. Other calls wait, and their peers are
+// slowed down. It is for handlers that wait for a scarce resource, such as a database. If n is not positive, Concurrent panics.
 func Concurrent(n int) Middleware {
 	if n <= 0 {
 		panic("session: Concurrent needs a positive number")

@@ -44,8 +44,8 @@ func TestLogged(t *testing.T) {
 		debug, info string
 	}{
 		"in order": {session.Handler{}, "by=peer", ""},
-		"refused":  {session.Handler{Open: func(*session.Session) error { return errors.New("no") }}, "session: open", "by=refusal"},
-		"panic":    {session.Handler{Close: func(*session.Session, *session.CloseInfo) {}, Message: func(*session.Session, []byte) { panic("boom") }}, "session: open", "by=panic"},
+		"refused":  {session.Handler{Open: func(*session.Session) error { return errors.New("no") }}, "session: opened", "by=refusal"},
+		"panic":    {session.Handler{Close: func(*session.Session, *session.CloseInfo) {}, Message: func(*session.Session, []byte) { panic("boom") }}, "session: opened", "by=panic"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			debug, info := new(recorder), new(recorder)
@@ -63,7 +63,7 @@ func TestLogged(t *testing.T) {
 	}
 }
 
-// Never more than so many messages are handled at a time, also when one of the handlers has panicked.
+// Concurrent bounds how many messages are handled at a time, also after a handler has panicked.
 func TestConcurrent(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		var running, most, total atomic.Int64

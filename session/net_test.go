@@ -28,13 +28,13 @@ import (
 // limit bounds everything in these tests that could hang.
 const limit = 20 * time.Second
 
-// transport is a kind of connection. Each test that can runs over all of them.
+// transport is a kind of connection. Tests run over all kinds that they can use.
 type transport struct {
-	name   string
-	engine session.Engine
-	direct bool // has a write that does not block
-	half   bool // can be half-closed
-	start  func(t testing.TB, srv *session.Server) (dial func() (net.Conn, error))
+	name       string
+	engine     session.Engine
+	direct     bool // it can be written without blocking
+	halfCloses bool // it can be half-closed
+	start      func(t testing.TB, srv *session.Server) (dial func() (net.Conn, error))
 }
 
 var transports = []transport{
@@ -53,12 +53,12 @@ var transports = []transport{
 		session.SetTLS(srv, serverTLS())
 		return overTLS(serve(t, srv, listen(t, "tcp", "127.0.0.1:0")))
 	}},
-	{"tcp staying", session.EngineLoop, true, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
-		session.SlowDown(srv)
+	{"tcp offloaded", session.EngineLoop, true, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
+		session.OffloadAll(srv, time.Hour)
 		return overTCP(t, srv)
 	}},
-	{"tls staying", session.EngineLoop, true, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
-		session.SlowDown(srv)
+	{"tls offloaded", session.EngineLoop, true, true, func(t testing.TB, srv *session.Server) func() (net.Conn, error) {
+		session.OffloadAll(srv, time.Hour)
 		session.SetTLS(srv, serverTLS())
 		return overTLS(serve(t, srv, listen(t, "tcp", "127.0.0.1:0")))
 	}},
@@ -96,7 +96,7 @@ func overUnix(t testing.TB, srv *session.Server) func() (net.Conn, error) {
 	return func() (net.Conn, error) { return net.Dial("unix", addr) }
 }
 
-// socketPath returns where a Unix socket may be.
+// socketPath returns a path for a Unix socket.
 func socketPath(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sluice") //nolint:usetesting // t.TempDir may be too long for a socket
@@ -119,7 +119,7 @@ func transportOf(t testing.TB, name string) transport {
 	return transport{}
 }
 
-// wrappingListener hides what kind of connection it accepts.
+// wrappingListener hides the type of the connections that it accepts.
 type wrappingListener struct{ net.Listener }
 
 func (l wrappingListener) Accept() (net.Conn, error) {
@@ -172,7 +172,7 @@ func over(t *testing.T, f func(t *testing.T, tr transport)) {
 	overSome(t, func(transport) bool { return true }, f)
 }
 
-// overSome is over, with the transports that which chooses.
+// overSome is over for the transports that which selects.
 func overSome(t *testing.T, which func(transport) bool, f func(t *testing.T, tr transport)) {
 	t.Helper()
 	for _, tr := range transports {
@@ -181,6 +181,17 @@ func overSome(t *testing.T, which func(transport) bool, f func(t *testing.T, tr 
 		}
 	}
 }
+
+// overWaiting is overSome for tests that mostly wait: the subtests run in parallel. They share nothing.
+func overWaiting(t *testing.T, which func(transport) bool, f func(t *testing.T, tr transport)) {
+	t.Helper()
+	overSome(t, which, func(t *testing.T, tr transport) {
+		t.Parallel()
+		f(t, tr)
+	})
+}
+
+func every(transport) bool { return true }
 
 func direct(tr transport) bool { return tr.direct }
 
@@ -191,7 +202,7 @@ type fixture struct {
 	tryDial func() (net.Conn, error)
 	client  net.Conn
 	s       *session.Session       // the client's session
-	closed  chan session.CloseInfo // one for each session that ended
+	closed  chan session.CloseInfo // one value for each session that has ended
 }
 
 // newFixture wraps Open and Close of h.
@@ -257,7 +268,7 @@ func expect(t testing.TB, r io.Reader, want string) {
 	}
 }
 
-// expectEnd reads from r until it ends, and returns what came before.
+// expectEnd reads from r until it ends, and returns the bytes that came before the end.
 func expectEnd(t testing.TB, r io.Reader) string {
 	t.Helper()
 	rest, err := io.ReadAll(r)
@@ -275,7 +286,7 @@ func write(t testing.TB, w io.Writer, p string) {
 	}
 }
 
-// echo is a handler that sends every message back.
+// echo returns a handler that sends every message back.
 func echo() session.Handler {
 	return session.Handler{Message: func(s *session.Session, msg []byte) { _ = s.Send(msg) }}
 }
@@ -283,19 +294,19 @@ func echo() session.Handler {
 // line is the codec of most tests.
 var line = codec.Line{Max: 1 << 20}
 
-// smallBuffers keep little in the kernel, so that a peer that does not read is noticed soon. (Much less, and TCP waits for timers
-// of its own.) Nor does the peer have to say anything.
+// smallBuffers keeps little in the kernel, so that a peer that does not read is noticed soon. (With much less, TCP waits for timers of its own.)
+// The peer need not send anything.
 func smallBuffers() *session.Options {
 	return &session.Options{SendBuffer: 32 << 10, HandshakeTimeout: -1}
 }
 
-// await gives others the processor until ok is true.
+// await yields the processor until ok returns true.
 func await(t testing.TB, ok func() bool) {
 	t.Helper()
 	testwait.True(t, "", ok)
 }
 
-// recorder keeps what is logged.
+// recorder keeps the log.
 type recorder struct {
 	mu  sync.Mutex
 	out strings.Builder

@@ -6,33 +6,34 @@ import (
 	"net"
 )
 
-// Observer is told of events, for what [Stats] cannot say: whose, and why. Any function may be nil. They are called by whoever
-// causes the event, at the moment it is counted, possibly several at a time. So they must be quick, must not block or panic, and must not
-// call Close of a session or of the server.
+// Observer is told of the events that [Stats] counts, with the session and the reason. Any function may be nil. The goroutine that causes an
+// event calls its function at the moment the event is counted. Several calls may run at a time. The functions must be quick, must not block or
+// panic, and must not call Close of a session or of the server.
 type Observer struct {
-	// Opened is called before Open of the handler, Closed after Close of the handler, once each for a session. The info
-	// must not be changed or kept.
+	// Opened is called before Open of the handler, and Closed after Close of the handler, once each for a session. The info must not be changed
+	// or kept.
 	Opened func(*Session)
 	Closed func(*Session, *CloseInfo)
-	// Refused is called for a connection that did not become a session, or whose Open returned err. Besides that err is [ErrLimit], or
-	// what was wrong with the TLS handshake or the PROXY header. The address may be nil.
+	// Refused is called for a connection that did not become a session, or whose Open returned err. Otherwise err is [ErrLimit], or the error of
+	// the TLS handshake or of the PROXY header. The address may be nil.
 	Refused func(remote net.Addr, err error)
-	// TakenOver is called when a handler has kept an event loop from others for so long that it lost it: see the package
+	// HandedOff is called when a handler has lost its event loop, because it kept the loop from other sessions for too long: see the package
 	// comment.
-	TakenOver func(*Session)
-	// Dropped is called when the full queue of a session made a policy refuse or drop so many frames; not for TryWrite.
+	HandedOff func(*Session)
+	// Dropped is called when the policy refused or dropped frames because the queue of a session was full. Frames that TryWrite does not take do
+	// not count.
 	Dropped func(s *Session, frames int)
-	// BadDatagram is called for a datagram whose rest could not be decoded, or was cut off because it was too large, which Stats counts.
-	// The address it came from may not be the address of who sent it.
+	// BadDatagram is called for a datagram whose rest could not be decoded, or that was cut off because it was too large. Stats counts it too.
+	// The address of its sender may be forged.
 	BadDatagram func(s *Session, err error)
 	// Panicked is called when a function of the handler, or the codec, has panicked or ended its goroutine.
 	Panicked func(*Session, *PanicError)
-	// AcceptFailed is called when accepting failed and is tried again. A lack of descriptors is not among it where a
-	// [transport.Listener] sees to that: Stats.Shed counts it.
+	// AcceptFailed is called when accepting has failed and will be tried again. If a [transport.Listener] lacks descriptors, it closes
+	// connections instead, and Stats.Shed counts them.
 	AcceptFailed func(error)
 }
 
-// opening counts a session whose Open is about to be called.
+// opening counts a session whose Open is about to be called, and tells the observer.
 func (s *Session) opening() {
 	s.srv.shard(s).opened.Add(1)
 	if f := s.srv.observer.Opened; f != nil {
@@ -40,7 +41,7 @@ func (s *Session) opening() {
 	}
 }
 
-// closed counts a session whose Close was called.
+// closed counts a session whose Close has been called, and tells the observer.
 func (s *Session) closed(info *CloseInfo) {
 	s.srv.shard(s).closed.Add(1)
 	if f := s.srv.observer.Closed; f != nil {
@@ -48,9 +49,9 @@ func (s *Session) closed(info *CloseInfo) {
 	}
 }
 
-// refused counts a connection that did not become a session.
+// refused counts a connection that did not become a session, and tells the observer.
 func (srv *Server) refused(remote net.Addr, err error) {
-	if errors.Is(err, srv.shut) {
+	if errors.Is(err, srv.closedErr) {
 		return
 	}
 	srv.counters[0].refused.Add(1)
@@ -60,7 +61,7 @@ func (srv *Server) refused(remote net.Addr, err error) {
 	}
 }
 
-// addressValue is an address for logs, which becomes text only if it is logged.
+// addressValue is an address for logs. It is formatted only if the record is logged.
 type addressValue struct{ net.Addr }
 
 // LogValue returns the text.
@@ -71,20 +72,21 @@ func (a addressValue) LogValue() slog.Value {
 	return slog.StringValue(a.String())
 }
 
-// droppedLocked counts n frames that were refused or dropped because the queue was full. It may let go of the mutex meanwhile.
+// droppedLocked counts n frames that were refused or dropped because the queue was full. If there is an observer, the lock is released
+// meanwhile.
 func (s *Session) droppedLocked(n int) {
 	s.srv.shard(s).drops.Add(uint64(n))
 	if f := s.srv.observer.Dropped; f != nil {
-		s.mu.Unlock()
+		s.out.Unlock()
 		f(s, n)
-		s.mu.Lock()
+		s.out.Lock()
 	}
 }
 
-// wasTakenOver counts a handler that has lost its loop.
-func (s *Session) wasTakenOver() {
-	s.srv.shard(s).takenOver.Add(1)
-	if f := s.srv.observer.TakenOver; f != nil {
+// countHandOff counts a handler that has lost its loop, and tells the observer.
+func (s *Session) countHandOff() {
+	s.srv.shard(s).handedOff.Add(1)
+	if f := s.srv.observer.HandedOff; f != nil {
 		f(s)
 	}
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// watching is an observer that keeps what it was told.
-type watching struct {
+// eventLog is an observer that records the events.
+type eventLog struct {
 	mu     sync.Mutex
 	events []string
 	errs   map[string]error
 }
 
-func (w *watching) note(event string, err error) {
+func (w *eventLog) note(event string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = append(w.events, event)
@@ -32,31 +32,31 @@ func (w *watching) note(event string, err error) {
 	w.errs[event] = err
 }
 
-func (w *watching) all() string {
+func (w *eventLog) all() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Join(w.events, " ")
 }
 
-func (w *watching) err(event string) error {
+func (w *eventLog) err(event string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.errs[event]
 }
 
-func (w *watching) observer() *session.Observer {
+func (w *eventLog) observer() *session.Observer {
 	return &session.Observer{
 		Opened:       func(*session.Session) { w.note("opened", nil) },
 		Closed:       func(_ *session.Session, info *session.CloseInfo) { w.note("closed:"+info.By.String(), info.Err) },
 		Refused:      func(_ net.Addr, err error) { w.note("refused", err) },
-		TakenOver:    func(*session.Session) { w.note("taken", nil) },
+		HandedOff:    func(*session.Session) { w.note("handedoff", nil) },
 		Dropped:      func(s *session.Session, _ int) { w.note("dropped", s.Write(nil)) },
 		Panicked:     func(_ *session.Session, err *session.PanicError) { w.note("panicked", err) },
 		AcceptFailed: func(err error) { w.note("accept", err) },
 	}
 }
 
-// Whatever is counted is observed, in the order in which it happens.
+// Every event that is counted is observed, in order.
 func TestObserver(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		tests := map[string]struct {
@@ -73,7 +73,7 @@ func TestObserver(t *testing.T) {
 		}
 		for name, tt := range tests {
 			t.Run(name, func(t *testing.T) {
-				w := new(watching)
+				w := new(eventLog)
 				srv := session.NewServer(line, &tt.h, &session.Options{Engine: tr.engine, Observer: w.observer(), Linger: -1})
 				dial := tr.start(t, srv)
 				client, err := dial()
@@ -84,7 +84,7 @@ func TestObserver(t *testing.T) {
 				_ = client.Close()
 				await(t, func() bool { return srv.Stats().Closed == 1 })
 				_ = srv.Close()
-				got := strings.ReplaceAll(w.all(), " taken", "") // on a busy machine any handler may be thought slow
+				got := strings.ReplaceAll(w.all(), " handedoff", "") // on a busy machine any handler may lose its loop
 				if got != tt.want {
 					t.Errorf("events %q, want %q", got, tt.want)
 				}
@@ -95,7 +95,7 @@ func TestObserver(t *testing.T) {
 
 func TestObserverRefused(t *testing.T) {
 	t.Run("limit", func(t *testing.T) {
-		w := new(watching)
+		w := new(eventLog)
 		srv := session.NewServer(line, nil, &session.Options{MaxSessions: -1, MaxSessionsPerAddress: 1, Observer: w.observer()})
 		addr := serve(t, srv, listen(t, "tcp", "127.0.0.1:0"))
 		first := dialTCP(t, addr)
@@ -107,32 +107,32 @@ func TestObserverRefused(t *testing.T) {
 		_ = first.Close()
 	})
 	t.Run("handshake", func(t *testing.T) {
-		w := new(watching)
+		w := new(eventLog)
 		srv := session.NewServer(line, nil, &session.Options{Observer: w.observer()})
 		c := dialTCP(t, serve(t, srv, tls.NewListener(listen(t, "tcp", "127.0.0.1:0"), serverTLS())))
 		write(t, c, "this is no TLS\n")
 		await(t, func() bool { return w.err("refused") != nil })
 	})
 	t.Run("header", func(t *testing.T) {
-		w := new(watching)
+		w := new(eventLog)
 		srv := session.NewServer(line, nil, &session.Options{Observer: w.observer()})
 		c := dialTCP(t, behindProxy(t, srv, false))
 		write(t, c, "GET / HTTP/1.1\r\n")
 		await(t, func() bool { return w.err("refused") != nil })
 	})
 	t.Run("accept", func(t *testing.T) {
-		w := new(watching)
+		w := new(eventLog)
 		srv := session.NewServer(line, nil, &session.Options{Observer: w.observer()})
 		_ = serve(t, srv, newScripted(&net.OpError{Op: "accept", Err: syscall.EMFILE}))
 		await(t, func() bool { return errors.Is(w.err("accept"), syscall.EMFILE) })
 	})
 }
 
-// Frames that a policy drops are observed by who may use the session then.
+// Frames that a policy drops are observed without the lock, so the observer may use the session.
 func TestObserverDropped(t *testing.T) {
 	for _, policy := range []session.Policy{session.Refuse, session.DropOldest} {
 		over(t, func(t *testing.T, tr transport) {
-			w := new(watching)
+			w := new(eventLog)
 			o := smallBuffers()
 			o.Policy, o.Observer, o.QueueFrames = policy, w.observer(), 4
 			f := newFixture(t, tr, line, session.Handler{}, o)
@@ -148,12 +148,12 @@ func TestObserverDropped(t *testing.T) {
 	}
 }
 
-// A handler that blocks loses its loop, which is counted and observed, and later turns go to goroutines.
-func TestObserverTakenOver(t *testing.T) {
+// If a handler blocks, its loop is handed off, which is counted and observed. Later dispatches run on goroutines.
+func TestObserverHandedOff(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		return // there are no loops
+		return // there are no event loops
 	}
-	w := new(watching)
+	w := new(eventLog)
 	goOn := make(chan struct{})
 	f := newFixture(t, transportOf(t, "tcp"), line, session.Handler{Message: func(s *session.Session, msg []byte) {
 		if string(msg) == "block" {
@@ -162,7 +162,7 @@ func TestObserverTakenOver(t *testing.T) {
 		_ = s.Send(msg)
 	}}, &session.Options{Observer: w.observer()})
 	write(t, f.client, "block\n")
-	await(t, func() bool { return f.srv.Stats().TakenOver == 1 && strings.Contains(w.all(), "taken") })
+	await(t, func() bool { return f.srv.Stats().HandedOff == 1 && strings.Contains(w.all(), "handedoff") })
 	close(goOn)
 	expect(t, f.client, "block\n")
 	write(t, f.client, "hello\n")
@@ -171,17 +171,17 @@ func TestObserverTakenOver(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 
-	// A handler that waits for its peer gives the loop up by itself.
+	// A handler that is about to wait for its peer hands off the loop by itself.
 	o := smallBuffers()
 	o.Observer = w.observer()
 	o.QueueBytes, o.WriteTimeout = 1, time.Minute
-	before := strings.Count(w.all(), "taken")
+	before := strings.Count(w.all(), "handedoff")
 	f = newFixture(t, transportOf(t, "tcp"), line, session.Handler{Message: func(s *session.Session, _ []byte) {
 		for range 100 {
 			_ = s.Write(make([]byte, 100<<10))
 		}
 	}}, o)
 	write(t, f.client, "much\n")
-	await(t, func() bool { return strings.Count(w.all(), "taken") > before })
+	await(t, func() bool { return strings.Count(w.all(), "handedoff") > before })
 	_ = f.client.Close()
 }

@@ -8,19 +8,19 @@ import (
 	"unsafe"
 
 	"github.com/sluice-push/sluice/internal/datagram"
-	"github.com/sluice-push/sluice/transport"
+	"github.com/sluice-push/sluice/transport/udp"
 )
 
-// Sizes of what an idle session over datagrams takes.
+// The sizes of the structs of an idle session over datagrams.
 const (
 	SizeOfSession    = unsafe.Sizeof(Session{})
-	SizeOfPacketPeer = unsafe.Sizeof(packetPeer{})
+	SizeOfPacketPeer = unsafe.Sizeof(packetConn{})
 )
 
-// InboxMax is how many datagrams wait for a session.
-const InboxMax = inboxMax
+// InboxMax is how many datagrams wait for a session at most.
+const InboxMax = datagram.InboxPackets
 
-// PacketValve is a socket that sends batches and takes only as many datagrams as the test lets it.
+// PacketValve is a socket that sends batches, and takes only as many datagrams as the test allows.
 type PacketValve struct {
 	datagram.Conn
 	mu       sync.Mutex
@@ -30,10 +30,10 @@ type PacketValve struct {
 	closed   bool
 	got      []string
 	calls    int
-	blocked  bool // somebody waits for room
+	blocked  bool // a caller waits for room
 }
 
-// ServeValve serves pc, which sends nothing but what the valve lets through, until the server is closed.
+// ServeValve serves pc until the server is closed. It sends only the datagrams that the valve lets through.
 func ServeValve(srv *Server, pc net.PacketConn) (v *PacketValve, serve func() error) {
 	v = &PacketValve{Conn: datagram.NewConn(pc)}
 	v.cond.L = &v.mu
@@ -48,23 +48,23 @@ func (v *PacketValve) Give(n int) {
 	v.cond.Broadcast()
 }
 
-// Got returns what was sent, and in how many calls.
+// Got returns the datagrams that were sent, and the number of calls.
 func (v *PacketValve) Got() (got []string, calls int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return append([]string(nil), v.got...), v.calls
 }
 
-// Blocked reports whether somebody waits for room.
+// Blocked reports whether a caller waits for room.
 func (v *PacketValve) Blocked() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.blocked
 }
 
-func (v *PacketValve) Gathers() bool { return true }
+func (v *PacketValve) SendsBatches() bool { return true }
 
-func (v *PacketValve) Try(ps []transport.Packet) (int, error) {
+func (v *PacketValve) Try(ps []udp.Packet) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	n := min(len(ps), v.room)
@@ -72,7 +72,7 @@ func (v *PacketValve) Try(ps []transport.Packet) (int, error) {
 	return n, nil
 }
 
-func (v *PacketValve) takeLocked(ps []transport.Packet) {
+func (v *PacketValve) takeLocked(ps []udp.Packet) {
 	v.calls++
 	v.room -= len(ps)
 	for _, p := range ps {
@@ -80,7 +80,7 @@ func (v *PacketValve) takeLocked(ps []transport.Packet) {
 	}
 }
 
-func (v *PacketValve) Send(p *transport.Packet, _ net.Addr) error {
+func (v *PacketValve) Send(p *udp.Packet, _ net.Addr) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for v.room == 0 {
@@ -94,7 +94,7 @@ func (v *PacketValve) Send(p *transport.Packet, _ net.Addr) error {
 		v.cond.Wait()
 		v.blocked = false
 	}
-	v.takeLocked([]transport.Packet{*p})
+	v.takeLocked([]udp.Packet{*p})
 	return nil
 }
 
@@ -120,34 +120,22 @@ func (v *PacketValve) Close() {
 // PacketBacklog returns how many datagrams wait in the inboxes of the sessions of srv.
 func PacketBacklog(srv *Server) (n int) {
 	for s := range srv.Sessions() {
-		s.mu.Lock()
-		n += s.packet.inbox.Count
-		s.mu.Unlock()
+		s.out.Lock()
+		n += s.packet.reg.Backlog()
+		s.out.Unlock()
 	}
 	return n
 }
 
-// PacketsRest reports whether no reader of srv has anything to do, and nothing is gathered.
-func PacketsRest(srv *Server) bool {
-	srv.sockets.mu.Lock()
-	defer srv.sockets.mu.Unlock()
-	for k := range srv.sockets.all {
-		k.mu.Lock()
-		rests := k.asleep && len(k.posted) == 0 // which a reader is not while it gathers
-		k.mu.Unlock()
-		if !rests {
-			return false
-		}
-	}
-	return true
-}
+// PacketsRest reports whether all readers of srv are idle, and no datagram is corked.
+func PacketsRest(srv *Server) bool { return srv.sockets.IsAsleep() }
 
 // PacketsSending returns how many callers wait for room in the sockets of srv.
 func PacketsSending(srv *Server) (n int) {
 	for s := range srv.Sessions() {
-		s.mu.Lock()
-		n += s.packet.sending
-		s.mu.Unlock()
+		s.out.Lock()
+		n += int(s.packet.sending)
+		s.out.Unlock()
 	}
 	return n
 }

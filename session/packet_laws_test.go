@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// packetTrial is a server over datagrams in which everybody does what comes to mind.
+// packetTrial is a server over datagrams whose handlers act at random.
 type packetTrial struct {
 	t     *testing.T
 	seed  uint64
@@ -24,9 +24,9 @@ type packetTrial struct {
 	peers sync.Map // addresses that have a session
 }
 
-// packetBooks are what is known of one session.
-type packetBooks struct {
-	state   atomic.Int32 // 1 is open, 2 closed
+// packetRecord is the state of one session.
+type packetRecord struct {
+	state   atomic.Int32 // 1 is open, 2 is closed
 	running atomic.Int32
 }
 
@@ -36,9 +36,9 @@ func (tr *packetTrial) draw() *rand.Rand {
 
 func (tr *packetTrial) bad(what string) { tr.t.Errorf("SLUICE_SEED=%d: %s", tr.seed, what) }
 
-// enter checks that functions run one after the other, in the state that they ought to.
+// enter checks that functions run one after the other, and in the expected state.
 func (tr *packetTrial) enter(s *session.Session, state int32) func() {
-	b, _ := s.Value().(*packetBooks)
+	b, _ := s.Value().(*packetRecord)
 	if b == nil {
 		tr.bad("called before Open")
 		return func() {}
@@ -52,7 +52,7 @@ func (tr *packetTrial) enter(s *session.Session, state int32) func() {
 	return func() { b.running.Add(-1) }
 }
 
-// act does something.
+// act calls a random method.
 func (tr *packetTrial) act(s *session.Session, rnd *rand.Rand) {
 	switch rnd.IntN(40) {
 	case 0:
@@ -91,7 +91,7 @@ func (tr *packetTrial) handler() *session.Handler {
 			if _, loaded := tr.peers.LoadOrStore(s.RemoteAddr().String(), s.ID()); loaded {
 				tr.bad("a peer has two sessions")
 			}
-			b := new(packetBooks)
+			b := new(packetRecord)
 			b.state.Store(1)
 			s.SetValue(b)
 			defer tr.enter(s, 1)()
@@ -108,7 +108,7 @@ func (tr *packetTrial) handler() *session.Handler {
 		Drain:    func(s *session.Session) { s.End([]byte("drained\n"), errOurs) },
 		Close: func(s *session.Session, info *session.CloseInfo) {
 			defer tr.enter(s, 1)()
-			s.Value().(*packetBooks).state.Store(2)
+			s.Value().(*packetRecord).state.Store(2)
 			if id, _ := tr.peers.LoadAndDelete(s.RemoteAddr().String()); id != s.ID() {
 				tr.bad("closed another's session")
 			}
@@ -122,7 +122,7 @@ func (tr *packetTrial) handler() *session.Handler {
 	}
 }
 
-// flood sends whatever until ctx is done.
+// flood sends random datagrams until ctx is done.
 func (tr *packetTrial) flood(ctx context.Context, conn net.Conn) {
 	rnd := tr.draw()
 	kinds := []string{"a\n", "a\nb\nc\n", "incomplete", "", "good\nbad"}
@@ -134,7 +134,7 @@ func (tr *packetTrial) flood(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// Whatever happens, the laws of a session hold, and Close leaves nothing.
+// Whatever happens, the laws of a session hold, and Close leaves nothing behind.
 func TestPacketLaws(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if s, err := strconv.ParseUint(os.Getenv("SLUICE_SEED"), 10, 64); err == nil {
@@ -165,7 +165,7 @@ func TestPacketLaws(t *testing.T) {
 				}
 			})
 		}
-		<-ctx.Done() // the server is closed while the flood goes on in the kernel's buffers, and sometimes beyond
+		<-ctx.Done() // close the server while datagrams are still in the kernel's buffers
 		if rnd.IntN(2) == 0 {
 			stop, cancel := context.WithTimeout(context.Background(), limit)
 			defer cancel()

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/session"
-	network "github.com/sluice-push/sluice/transport"
+	"github.com/sluice-push/sluice/transport/udp"
 	"github.com/sluice-push/sluice/workerpool"
 )
 
-// packetKind is a kind of socket, and who runs its turns. Tests of datagrams that can run over all of them.
+// packetKind is a kind of socket, and an engine for its sessions. Tests of datagrams run over all kinds that they can use.
 type packetKind struct {
 	name     string
 	listen   func(t testing.TB) net.PacketConn
@@ -30,7 +30,7 @@ var packetKinds = []packetKind{
 
 func listenBatches(t testing.TB) net.PacketConn {
 	t.Helper()
-	pc, err := network.ListenPacket(context.Background(), "udp4", "127.0.0.1:0", nil)
+	pc, err := udp.Listen(context.Background(), "udp4", "127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ type packetFixture struct {
 	served chan error
 }
 
-// servePackets runs a server until the test is over.
+// servePackets runs a server until the test ends.
 func servePackets(t testing.TB, kind packetKind, h *session.Handler, o *session.Options) *packetFixture {
 	t.Helper()
 	var own session.Options
@@ -78,7 +78,7 @@ func servePackets(t testing.TB, kind packetKind, h *session.Handler, o *session.
 	return f
 }
 
-// dial makes a peer.
+// dial returns the connection of a new peer.
 func (f *packetFixture) dial(t testing.TB) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("udp", f.at.String())
@@ -129,7 +129,7 @@ func newWire() *wire {
 	return w
 }
 
-// deliver has the socket receive something.
+// deliver makes the socket receive a datagram.
 func (w *wire) deliver(peer, data string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,77 +11,100 @@ import (
 	"github.com/sluice-push/sluice/internal/datagram"
 )
 
-// What the outgoing side of the socket asks of a peer, and tells it.
-var _ datagram.Peer = (*packetPeer)(nil)
+// Sending a datagram. Package datagram corks it, sends it, or lets it wait for room. The session chooses between these, and turns errors into
+// those of its callers. The exported methods are those of datagram.Peer.
 
-// Address returns where datagrams go.
-func (p *packetPeer) Address() (at netip.AddrPort, other net.Addr) { return p.s.seat.peer, p.there }
-
-// Ended reports whether the session has.
-func (p *packetPeer) Ended() bool { return p.s.phase.Load() == phaseClosed }
-
-// Sent counts.
-func (p *packetPeer) Sent(n int) { p.s.srv.shard(p.s).bytesOut.Add(uint64(n)) }
-
-// Dropped counts a datagram that could not be sent.
-func (p *packetPeer) Dropped() {
-	p.s.mu.Lock()
-	p.s.droppedLocked(1)
-	p.s.mu.Unlock()
+// Address returns the address of the peer.
+func (p *packetConn) Address() (at netip.AddrPort, other net.Addr) {
+	return p.s.peer, p.reg.OtherAddr()
 }
 
-// Want is called by way of tryWrite, which holds the session's mutex.
-func (p *packetPeer) Want() (first bool) {
-	first = !p.wants
-	p.wants = true
+// Ended reports whether the session has ended.
+func (p *packetConn) Ended() bool { return p.s.phase.Load() == phaseClosed }
+
+// Sent counts the bytes of a datagram that the kernel has taken.
+func (p *packetConn) Sent(n int) { p.s.srv.shard(p.s).bytesOut.Add(uint64(n)) }
+
+// Dropped counts a datagram that was lost.
+func (p *packetConn) Dropped() {
+	p.s.out.Lock()
+	p.s.droppedLocked(1)
+	p.s.out.Unlock()
+}
+
+// Want records that Writable is to be called, and reports whether that is new. It runs inside TryHold, whose caller holds the lock.
+func (p *packetConn) Want() (first bool) {
+	first = !p.writableOwed
+	p.writableOwed = true
 	return first
 }
 
-// Writable calls Writable, if it is owed.
-func (p *packetPeer) Writable() {
+// Writable calls Writable of the handler, if the session is still open.
+func (p *packetConn) Writable() {
 	s := p.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.wants = false; s.phase.Load() != phaseOpen {
+	s.out.Lock()
+	defer s.out.Unlock()
+	if p.writableOwed = false; s.phase.Load() != phaseOpen {
 		return
 	}
-	s.want = true
-	s.notifyLocked()
+	s.out.RequestWritable()
+	(*owner)(s).Writable()
 }
 
-// write sends a frame, which may be what the codec has to say.
-func (p *packetPeer) write(frame []byte) error {
-	p.s.mu.Lock()
+// write sends an encoded frame: one of a caller, or replies of the codec.
+func (p *packetConn) write(frame []byte) error {
+	p.s.out.Lock()
 	if err := p.s.errLocked(); err != nil {
-		p.s.mu.Unlock()
+		p.s.out.Unlock()
 		return err
 	}
-	return p.putLocked(frame)
+	return p.putAndUnlock(frame)
 }
 
-// send encodes msg with e, or else the codec, and sends it.
-func (p *packetPeer) send(e Encoder, msg []byte) error {
+// send encodes msg and sends it. If e is nil, the codec encodes it.
+func (p *packetConn) send(e Encoder, msg []byte) error {
 	s := p.s
-	s.mu.Lock()
-	e, err := s.encoderLocked(e)
+	s.out.Lock()
+	if e == nil && s.codec != nil {
+		e = s.codec
+	}
+	err := s.errLocked()
+	if err == nil && e == nil {
+		err = ErrNoCodec
+	}
 	if err != nil {
-		s.mu.Unlock()
+		s.out.Unlock()
 		return err
 	}
 	b := s.srv.pools.Batch()
-	out, err := s.encodeLocked(e, nil, b.Scratch[:0], msg)
+	out, err := p.encodeLocked(e, b.Scratch[:0], msg)
 	if err != nil {
-		s.mu.Unlock()
+		s.out.Unlock()
 	} else {
 		b.Scratch = out[:0]
-		err = p.putLocked(out)
+		err = p.putAndUnlock(out)
 	}
 	s.srv.pools.PutBatch(b)
 	return err
 }
 
+// encodeLocked encodes msg with e. If e panics or ends the goroutine, the lock is released.
+func (p *packetConn) encodeLocked(e Encoder, dst, msg []byte) (out []byte, err error) {
+	done := false
+	defer func() {
+		if !done {
+			p.s.out.Unlock()
+		}
+	}()
+	out, err = e.AppendEncode(dst, msg)
+	if done = true; err != nil {
+		err = fmt.Errorf("session: encode: %w", err)
+	}
+	return out, err
+}
+
 // sendFile sends head and a part of a file as one datagram.
-func (p *packetPeer) sendFile(head []byte, f *os.File, offset, size int64) error {
+func (p *packetConn) sendFile(head []byte, f *os.File, offset, size int64) error {
 	if size > datagram.Max6 {
 		return fmt.Errorf("session: write file: %w: %d bytes in a datagram", ErrTooLarge, size)
 	}
@@ -92,87 +115,89 @@ func (p *packetPeer) sendFile(head []byte, f *os.File, offset, size int64) error
 	return p.write(frame)
 }
 
-// last sends the last frame of a session, without waiting where that is possible.
-func (p *packetPeer) last(frame []byte) {
-	p.s.mu.Lock()
+// sendLast sends the last frame of a session. It waits only if the socket cannot send without waiting.
+func (p *packetConn) sendLast(frame []byte) {
+	p.s.out.Lock()
 	if p.tooLarge(frame) != nil {
 		p.s.droppedLocked(1)
-		p.s.mu.Unlock()
+		p.s.out.Unlock()
 		return
 	}
-	if !p.k.conn.Gathers() {
-		_ = p.sendAndWaitLocked(frame)
+	if !p.batches() {
+		_ = p.sendBlockingAndUnlock(frame)
 		return
 	}
-	gathered, full := p.k.out.Gather(p, frame)
-	if !gathered {
-		if sent, _ := p.k.out.TrySend(p, frame); !sent {
+	corked, full := p.sender().TryCork(p, frame)
+	if !corked {
+		if sent, _ := p.sender().TrySend(p, frame); !sent {
 			p.s.droppedLocked(1)
 		}
 	}
-	p.s.mu.Unlock()
+	p.s.out.Unlock()
 	if full {
-		p.k.out.Pour()
+		p.sender().Flush()
 	}
 }
 
-func (p *packetPeer) tooLarge(frame []byte) error {
+// tooLarge returns an error if a frame is larger than any datagram to this peer can be.
+func (p *packetConn) tooLarge(frame []byte) error {
 	most := datagram.Max4
-	if at := p.s.seat.peer.Addr(); !at.Is4() {
+	if at := p.s.peer.Addr(); !at.Is4() {
 		most = datagram.Max6
 	}
-	if p.text == "" && len(frame) > most {
+	if p.reg.OtherAddr() == nil && len(frame) > most {
 		return fmt.Errorf("session: write: %w: %d bytes in a datagram", ErrTooLarge, len(frame))
 	}
 	return nil
 }
 
-// putLocked sends one datagram of an open session. It releases mu.
-func (p *packetPeer) putLocked(frame []byte) error {
-	s, o := p.s, p.k.out
+// putAndUnlock sends one datagram of an open session, as the policy says. It releases the lock.
+func (p *packetConn) putAndUnlock(frame []byte) error {
+	s, o := p.s, p.sender()
 	if err := p.tooLarge(frame); err != nil {
-		s.mu.Unlock()
+		s.out.Unlock()
 		return err
 	}
-	if !p.k.conn.Gathers() {
-		return p.sendAndWaitLocked(frame)
+	if !p.batches() {
+		return p.sendBlockingAndUnlock(frame)
 	}
-	if gathered, full := o.Gather(p, frame); gathered {
-		s.mu.Unlock()
+	if corked, full := o.TryCork(p, frame); corked {
+		s.out.Unlock()
 		if full {
-			o.Pour()
+			o.Flush()
 		}
 		return nil
 	}
 	sent, err := o.TrySend(p, frame)
 	switch {
 	case sent:
-		s.mu.Unlock()
+		s.out.Unlock()
 		return nil
 	case err != nil:
-		return p.failedLocked(err)
+		return p.failedAndUnlock(err)
 	case s.o.Policy != Wait:
 		s.droppedLocked(1)
-		s.mu.Unlock()
+		s.out.Unlock()
 		return ErrQueueFull
 	}
-	return p.waitLocked(frame)
+	return p.waitAndUnlock(frame)
 }
 
-// failedLocked says what an error of sending means. It releases mu.
-func (p *packetPeer) failedLocked(err error) error {
+// failedAndUnlock returns the caller's error for an error of sending. If the peer's port is closed, it ends a dialed session. It releases the
+// lock.
+func (p *packetConn) failedAndUnlock(err error) error {
 	s := p.s
-	if p.k.single && datagram.NobodyListens(err) {
+	if p.reg.Socket().IsConnected() && datagram.PortClosed(err) {
 		s.failLocked(ByError, fmt.Errorf("session: write: %w", err))
 		err = s.errLocked()
 	} else {
 		err = packetError(err)
 	}
-	s.mu.Unlock()
+	s.out.Unlock()
 	return err
 }
 
-// packetError is the system's error about one datagram.
+// packetError wraps an error of the system about one datagram.
 func packetError(err error) error {
 	if datagram.TooLarge(err) {
 		return fmt.Errorf("session: write: %w: %w", ErrTooLarge, err)
@@ -180,25 +205,25 @@ func packetError(err error) error {
 	return fmt.Errorf("session: write: %w", err)
 }
 
-// waitLocked waits until there is room. It is called with mu held, and releases it.
-func (p *packetPeer) waitLocked(frame []byte) error {
+// waitAndUnlock waits until the datagram has been sent, for at most WriteTimeout. It releases the lock before it waits.
+func (p *packetConn) waitAndUnlock(frame []byte) error {
 	s, limit := p.s, p.s.o.WriteTimeout
 	p.sending++
-	result := p.k.out.Wait(p, frame, limit)
-	lost := p.takeOverLocked()
-	s.mu.Unlock()
+	result := p.sender().Wait(p, frame, limit)
+	lost := p.reg.Release()
+	s.out.Unlock()
 	if lost {
-		s.wasTakenOver()
-		p.k.out.Pour()
+		s.countHandOff()
+		p.sender().Flush()
 	}
-	return p.waited(<-result, limit)
+	return p.waitEnded(<-result, limit)
 }
 
-// waited is the end of a wait for room, which was bounded by limit.
-func (p *packetPeer) waited(err error, limit time.Duration) error {
+// waitEnded returns the caller's error after a wait for room that had the given limit.
+func (p *packetConn) waitEnded(err error, limit time.Duration) error {
 	s := p.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.out.Lock()
+	defer s.out.Unlock()
 	p.sending--
 	switch {
 	case err == nil:
@@ -212,49 +237,54 @@ func (p *packetPeer) waited(err error, limit time.Duration) error {
 	return packetError(err)
 }
 
-// sendAndWaitLocked sends one datagram over a socket that has no way to try. It is called with mu held, and releases it.
-func (p *packetPeer) sendAndWaitLocked(frame []byte) error {
+// sendBlockingAndUnlock sends one datagram over a socket that cannot send without waiting. It releases the lock before it sends.
+func (p *packetConn) sendBlockingAndUnlock(frame []byte) error {
 	limit := p.s.o.WriteTimeout
 	p.sending++
-	p.s.mu.Unlock()
-	return p.waited(p.k.out.SendAndWait(p, frame, limit), limit)
+	p.s.out.Unlock()
+	return p.waitEnded(p.sender().SendAndWait(p, frame, limit), limit)
 }
 
-// tryWrite is TryWrite.
-func (p *packetPeer) tryWrite(frames [][]byte) (taken int, err error) {
-	s, k := p.s, p.k
-	k.out.Pour() // so that the order is kept
+// tryWrite does the work of TryWrite.
+func (p *packetConn) tryWrite(frames [][]byte) (taken int, err error) {
+	s, o := p.s, p.sender()
+	o.Flush() // corked datagrams were sent earlier, so they go first
 	for taken < len(frames) {
-		s.mu.Lock()
+		s.out.Lock()
 		if err := s.errLocked(); err != nil {
-			s.mu.Unlock()
+			s.out.Unlock()
 			return taken, err
 		}
 		f := frames[taken]
 		if err := p.tooLarge(f); err != nil {
-			s.mu.Unlock()
+			s.out.Unlock()
 			return taken, err
 		}
-		if !k.conn.Gathers() {
-			if err := p.sendAndWaitLocked(f); err != nil {
+		if !p.batches() {
+			if err := p.sendBlockingAndUnlock(f); err != nil {
 				return taken, err
 			}
 			taken++
 			continue
 		}
-		sent, err := k.out.TrySend(p, f)
+		sent, err := o.TrySend(p, f)
 		switch {
 		case err != nil:
-			return taken, p.failedLocked(err)
+			return taken, p.failedAndUnlock(err)
 		case sent:
 			taken++
-		case k.out.Late(p, f, taken+1 < len(frames), s.o.WriteTimeout):
+		case o.TryHold(p, f, taken+1 < len(frames), s.o.WriteTimeout):
 			taken++
 		}
-		s.mu.Unlock()
+		s.out.Unlock()
 		if !sent {
 			return taken, nil
 		}
 	}
 	return taken, nil
 }
+
+func (p *packetConn) sender() *datagram.Sender { return p.reg.Socket().Sender() }
+
+// batches reports whether the socket sends batches, and can send without waiting.
+func (p *packetConn) batches() bool { return p.reg.Socket().Conn().SendsBatches() }

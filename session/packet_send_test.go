@@ -12,20 +12,20 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// valved is a server whose socket takes as many datagrams as the test lets it, with one session that has said hello.
-type valved struct {
+// valveFixture is a server whose socket takes as many datagrams as the test allows, with one session that has received hello.
+type valveFixture struct {
 	*packetFixture
 	v *session.PacketValve
 	s *session.Session
 }
 
-func newValved(t *testing.T, h *session.Handler, o *session.Options) *valved {
+func newValveFixture(t *testing.T, h *session.Handler, o *session.Options) *valveFixture {
 	t.Helper()
 	opened := make(chan *session.Session, 10)
 	own := *h
 	own.Open = func(s *session.Session) error { opened <- s; return nil }
 	pc := listenBatches(t)
-	f := &valved{packetFixture: &packetFixture{srv: session.NewServer(line, &own, o), at: pc.LocalAddr(), served: make(chan error, 1)}}
+	f := &valveFixture{packetFixture: &packetFixture{srv: session.NewServer(line, &own, o), at: pc.LocalAddr(), served: make(chan error, 1)}}
 	v, serve := session.ServeValve(f.srv, pc)
 	f.v = v
 	go func() { f.served <- serve() }()
@@ -36,11 +36,11 @@ func newValved(t *testing.T, h *session.Handler, o *session.Options) *valved {
 	return f
 }
 
-// Without room the policy decides, and whatever it is the session lives.
+// Without room the policy decides, and the session lives in any case.
 func TestPacketPolicies(t *testing.T) {
 	for _, policy := range []session.Policy{session.Wait, session.Refuse, session.DropOldest, session.CloseSlow} {
 		t.Run(fmt.Sprint(policy), func(t *testing.T) {
-			f := newValved(t, new(session.Handler), &session.Options{Policy: policy, WriteTimeout: 20 * time.Millisecond})
+			f := newValveFixture(t, new(session.Handler), &session.Options{Policy: policy, WriteTimeout: 20 * time.Millisecond})
 			f.v.Give(1)
 			if err := f.s.Send([]byte("first")); err != nil {
 				t.Fatal(err)
@@ -67,9 +67,9 @@ func TestPacketPolicies(t *testing.T) {
 	}
 }
 
-// Who waits gets room, in the order of the calls, or hears of the end.
+// Callers that wait get room in the order of their calls, or the error of the end.
 func TestPacketWait(t *testing.T) {
-	f := newValved(t, new(session.Handler), nil)
+	f := newValveFixture(t, new(session.Handler), nil)
 	errs := make(chan error, 10)
 	for i := range 3 {
 		go func() { errs <- f.s.Send(fmt.Append(nil, i)) }()
@@ -91,13 +91,13 @@ func TestPacketWait(t *testing.T) {
 	f.s.Close()
 }
 
-// A handler that waits for room holds up no other session, and Close lets go of it.
+// A handler that waits for room delays no other session, and Close ends its wait.
 func TestPacketWaitInHandler(t *testing.T) {
 	answered := make(chan error, 10)
-	f := newValved(t, &session.Handler{Message: func(s *session.Session, msg []byte) {
+	f := newValveFixture(t, &session.Handler{Message: func(s *session.Session, msg []byte) {
 		switch string(msg) {
 		case "wait":
-			for err := error(nil); err == nil; { // until nothing more is gathered
+			for err := error(nil); err == nil; { // until nothing more is corked
 				err = s.Send(msg)
 			}
 			answered <- nil
@@ -116,10 +116,10 @@ func TestPacketWaitInHandler(t *testing.T) {
 	_ = receive(t, f.served)
 }
 
-// TryWrite takes what there is room for, and one frame that finds out when there is more.
+// TryWrite sends as many frames as there is room for, and holds one more, which finds out when there is room.
 func TestPacketTryWrite(t *testing.T) {
 	writable := make(chan bool, 10)
-	f := newValved(t, &session.Handler{Writable: func(*session.Session) { writable <- true }}, nil)
+	f := newValveFixture(t, &session.Handler{Writable: func(*session.Session) { writable <- true }}, nil)
 	frames := [][]byte{[]byte("a"), []byte("b"), []byte("c"), []byte("d")}
 	f.v.Give(2)
 	if n, err := f.s.TryWrite(frames); n != 3 || err != nil {
@@ -150,8 +150,8 @@ func TestPacketTryWrite(t *testing.T) {
 	}
 }
 
-// What the datagrams of one batch have sent leaves together, each message as a datagram.
-func TestPacketGathers(t *testing.T) {
+// Datagrams that are sent while one batch is handled leave together, and each message is a datagram.
+func TestPacketCorks(t *testing.T) {
 	h := echo()
 	srv := session.NewServer(line, &h, nil)
 	defer srv.Close()
@@ -178,11 +178,11 @@ func TestPacketGathers(t *testing.T) {
 	_ = receive(t, served)
 }
 
-// What is gathered when there is no room waits, or is dropped, as the policy says.
-func TestPacketGatheredWithoutRoom(t *testing.T) {
+// If there is no room, corked datagrams wait or are dropped, as the policy says.
+func TestPacketCorkedWithoutRoom(t *testing.T) {
 	for _, policy := range []session.Policy{session.Wait, session.Refuse} {
 		t.Run(fmt.Sprint(policy), func(t *testing.T) {
-			f := newValved(t, &session.Handler{Message: func(s *session.Session, msg []byte) {
+			f := newValveFixture(t, &session.Handler{Message: func(s *session.Session, msg []byte) {
 				if string(msg) != "hello" {
 					_ = s.Write([]byte("1"))
 					_ = s.Write([]byte("2"))
@@ -201,7 +201,7 @@ func TestPacketGatheredWithoutRoom(t *testing.T) {
 	}
 }
 
-// A handler that blocks does not hold back what it has sent, nor what others send.
+// A handler that blocks delays neither its own datagrams nor those of others.
 func TestPacketSlowHandlerHoldsNothingBack(t *testing.T) {
 	overPackets(t, func(t *testing.T, kind packetKind) {
 		release := make(chan bool)
@@ -216,7 +216,7 @@ func TestPacketSlowHandlerHoldsNothingBack(t *testing.T) {
 	})
 }
 
-// The messages of sessions over a shared socket can be received as well.
+// The messages of sessions over a shared socket can be received, too.
 func TestPacketPull(t *testing.T) {
 	overPackets(t, func(t *testing.T, kind packetKind) {
 		f := servePackets(t, kind, &session.Handler{Pull: true, Open: func(s *session.Session) error {
@@ -236,5 +236,28 @@ func TestPacketPull(t *testing.T) {
 			expectPacket(t, a, want)
 			expectPacket(t, b, want)
 		}
+	})
+}
+
+// A session over datagrams that waits for room in a batch holds no other session of the batch up.
+func TestBatchWithADatagramSessionThatWaits(t *testing.T) {
+	overSome(t, direct, func(t *testing.T, tr transport) {
+		f := newValveFixture(t, new(session.Handler), &session.Options{WriteTimeout: -1})
+		peers, sessions := dialMany(t, tr, 2, nil)
+		sent := make(chan bool)
+		go func() {
+			defer close(sent)
+			session.SendAll([]session.SendItem{
+				{Session: sessions[0], As: bareFrame{}, Msg: []byte("one\n")},
+				{Session: f.s, As: bareFrame{}, Msg: []byte("two\n")},
+				{Session: sessions[1], As: bareFrame{}, Msg: []byte("three\n")},
+			})
+		}()
+		await(t, func() bool { return session.PacketsSending(f.srv) == 1 })
+		expect(t, peers[0], "one\n")
+		f.v.Give(1)
+		receive(t, sent)
+		expect(t, peers[1], "three\n")
+		_ = f.srv.Close()
 	})
 }

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/session"
-	network "github.com/sluice-push/sluice/transport"
+	"github.com/sluice-push/sluice/transport/udp"
 )
 
-// Every message comes back as a datagram of its own, to who sent it.
+// Every message comes back as a datagram of its own, to its sender.
 func TestPacketEcho(t *testing.T) {
 	overPackets(t, func(t *testing.T, kind packetKind) {
 		var opened atomic.Int32
@@ -53,7 +53,7 @@ func TestPacketEcho(t *testing.T) {
 	})
 }
 
-// What cannot be decoded is dropped with the rest of its datagram, counted, and harms nobody.
+// If a message cannot be decoded, the rest of its datagram is dropped and counted, and nothing else happens.
 func TestPacketBad(t *testing.T) {
 	overPackets(t, func(t *testing.T, kind packetKind) {
 		var told atomic.Int32
@@ -73,7 +73,7 @@ func TestPacketBad(t *testing.T) {
 		}
 		write(t, conn, "good\nincomplete")
 		expectPacket(t, conn, "good\n")
-		write(t, conn, "") // a sign of life and no more
+		write(t, conn, "") // an empty datagram only shows that the peer is alive
 		write(t, conn, "still here\n")
 		expectPacket(t, conn, "still here\n")
 		await(t, func() bool { return f.srv.Stats().BadDatagrams == 4 })
@@ -83,7 +83,7 @@ func TestPacketBad(t *testing.T) {
 	})
 }
 
-// Silence of a minute ends a session; the next datagram makes a new one.
+// A minute of silence ends a session. The next datagram makes a new one.
 func TestPacketIdle(t *testing.T) {
 	for _, idle := range []time.Duration{0, 10 * time.Second, -1} {
 		t.Run(idle.String(), func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestPacketTicks(t *testing.T) {
 	})
 }
 
-// Limits refuse, count, and are not logged for each datagram.
+// Datagrams beyond the limits are refused and counted, but not each one is logged.
 func TestPacketLimits(t *testing.T) {
 	overPackets(t, func(t *testing.T, kind packetKind) {
 		for _, perAddress := range []bool{false, true} {
@@ -179,7 +179,7 @@ func TestPacketLimits(t *testing.T) {
 	})
 }
 
-// What a dialed session has to say and to hear, with and without a handler.
+// A dialed session sends and receives, with and without a handler.
 func TestPacketDial(t *testing.T) {
 	h := echo()
 	f := servePackets(t, packetKinds[0], &h, nil)
@@ -207,18 +207,18 @@ func TestPacketDial(t *testing.T) {
 		t.Errorf("received %v after Close", err)
 	}
 
-	heard := make(chan string, 10)
-	c := session.NewClient(line, &session.Handler{Message: func(_ *session.Session, msg []byte) { heard <- string(msg) }}, nil)
+	received := make(chan string, 10)
+	c := session.NewClient(line, &session.Handler{Message: func(_ *session.Session, msg []byte) { received <- string(msg) }}, nil)
 	s, err = c.DialWith(ctx, "udp4", f.at.String(), &session.Attach{Initial: []byte("as if it had come\n"), Value: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := receive(t, heard); got != "as if it had come" || s.Value() != 7 {
-		t.Errorf("heard %q", got)
+	if got := receive(t, received); got != "as if it had come" || s.Value() != 7 {
+		t.Errorf("received %q", got)
 	}
 	_ = s.Write([]byte("a\nb\n"))
-	if a, b := receive(t, heard), receive(t, heard); a != "a" || b != "b" {
-		t.Errorf("heard %q, %q", a, b)
+	if a, b := receive(t, received), receive(t, received); a != "a" || b != "b" {
+		t.Errorf("received %q, %q", a, b)
 	}
 	_ = c.Close()
 	if _, err := c.Dial(ctx, "udp", f.at.String()); !errors.Is(err, session.ErrClientClosed) {
@@ -226,7 +226,7 @@ func TestPacketDial(t *testing.T) {
 	}
 }
 
-// Nobody listens: a dialed session ends with it.
+// If no socket is bound to the peer's port, a dialed session ends.
 func TestPacketRefused(t *testing.T) {
 	pc := listenPlain(t)
 	at := pc.LocalAddr().String()
@@ -244,7 +244,7 @@ func TestPacketRefused(t *testing.T) {
 	}
 }
 
-// A datagram that is too large is an error of that call.
+// A datagram that is too large is an error of that call only.
 func TestPacketTooLarge(t *testing.T) {
 	overPackets(t, func(t *testing.T, kind packetKind) {
 		errs := make(chan error, 10)
@@ -270,7 +270,7 @@ func TestPacketTooLarge(t *testing.T) {
 	})
 }
 
-// A handler may end in any way: its session ends with it, and the socket goes on.
+// A handler may panic or end its goroutine: its session ends with it, and the socket goes on.
 func TestPacketPanics(t *testing.T) {
 	overPackets(t, func(t *testing.T, kind packetKind) {
 		for _, where := range []string{"open", "message", "tick", "close"} {
@@ -311,7 +311,7 @@ func testPacketPanics(t *testing.T, kind packetKind, where string, fall func()) 
 	if where == "tick" {
 		expectPacket(t, conn, "x\n")
 	}
-	// What comes next makes a new session, as soon as the old one is forgotten.
+	// The next datagram makes a new session, as soon as the old one has been removed.
 	for lost := f.srv.Stats().LostDatagrams; f.srv.Stats().Opened < 2; lost = f.srv.Stats().LostDatagrams {
 		write(t, conn, "y\n")
 		await(t, func() bool { st := f.srv.Stats(); return st.Opened == 2 || st.LostDatagrams > lost })
@@ -326,7 +326,7 @@ func testPacketPanics(t *testing.T, kind packetKind, where string, fall func()) 
 	}
 }
 
-// The ways to end a session, and what the peer of a stream would be told: nothing.
+// The ways to end a session. The peer gets no notice of the end.
 func TestPacketEnd(t *testing.T) {
 	overPackets(t, func(t *testing.T, kind packetKind) {
 		closed := make(chan *session.CloseInfo, 1)
@@ -374,23 +374,26 @@ func TestPacketEnd(t *testing.T) {
 		expectPacket(t, conn, "bye\n")
 		receive(t, closed)
 		_ = receive(t, f.served)
+		if got, want := f.srv.Stats().BytesOut, uint64(len("first\nlast\nlast\nbye\n")); got != want {
+			t.Errorf("%d bytes were counted, %d were sent", got, want)
+		}
 	})
 }
 
-// leaver is a codec whose protocol has a word for leaving.
-type leaver struct{ session.Codec }
+// eofCodec is a codec with a message that ends the session.
+type eofCodec struct{ session.Codec }
 
-func (c leaver) Decode(in []byte) ([]byte, int, error) {
+func (c eofCodec) Decode(in []byte) ([]byte, int, error) {
 	if string(in) == "bye\n" {
 		return nil, 0, io.EOF
 	}
 	return c.Codec.Decode(in)
 }
 
-// A codec that says io.EOF ends the session in order.
+// A codec that returns io.EOF ends the session in order.
 func TestPacketEOF(t *testing.T) {
 	closed := make(chan *session.CloseInfo, 1)
-	srv := session.NewServer(leaver{line}, &session.Handler{Close: func(_ *session.Session, info *session.CloseInfo) { closed <- info }}, nil)
+	srv := session.NewServer(eofCodec{line}, &session.Handler{Close: func(_ *session.Session, info *session.CloseInfo) { closed <- info }}, nil)
 	pc := listenBatches(t)
 	served := make(chan error, 1)
 	go func() { served <- srv.ServePacket(pc) }()
@@ -402,7 +405,7 @@ func TestPacketEOF(t *testing.T) {
 	}
 }
 
-// A socket that is closed under the server ends its sessions and ServePacket.
+// If a socket is closed by other code, its sessions and ServePacket end.
 func TestPacketSocketClosed(t *testing.T) {
 	closed := make(chan *session.CloseInfo, 1)
 	h := echo()
@@ -415,7 +418,7 @@ func TestPacketSocketClosed(t *testing.T) {
 	conn := (&packetFixture{at: pc.LocalAddr()}).dial(t)
 	write(t, conn, "x\n")
 	expectPacket(t, conn, "x\n")
-	_ = pc.(*network.PacketConn).Close()
+	_ = pc.(*udp.Conn).Close()
 	if info := receive(t, closed); info.By != session.ByError || !errors.Is(info.Err, net.ErrClosed) {
 		t.Errorf("%+v", info)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// A silent peer is silent whatever its session does of its own accord.
+// Sends and ticks of a session do not reset the idle timeout of its silent peer.
 func TestPacketIdleWithTicks(t *testing.T) {
 	overPackets(t, func(t *testing.T, kind packetKind) {
 		closed := make(chan session.CloseInfo, 1)
@@ -23,7 +23,7 @@ func TestPacketIdleWithTicks(t *testing.T) {
 	})
 }
 
-// A write deadline that has passed, as the end of a session leaves it that was sending, keeps nobody else from sending.
+// A session that ended while sending leaves a write deadline in the past. It does not keep other sessions from sending.
 func TestPacketWriteDeadlineThatHasPassed(t *testing.T) {
 	for _, limit := range []time.Duration{-1, time.Minute} {
 		overPackets(t, func(t *testing.T, kind packetKind) {

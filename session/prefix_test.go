@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// Large messages of codecs with a header are written from where they lie; what the peer gets is the same, also when the connection
-// does not take them at once and when small ones go before and after them.
+// Large messages of codecs with a header are written in place. The peer gets the same bytes, also if the connection does not take them at once,
+// and if small messages come before and after them.
 func TestLargeMessagesWithAHeader(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		framing := codec.Length{Max: 1 << 20}
@@ -21,7 +21,7 @@ func TestLargeMessagesWithAHeader(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			clear(msg) // it is this function's again
+			clear(msg) // the caller may use msg again
 		}}, o)
 		for _, size := range []int{100, 8 << 10, 64 << 10, 300_000} {
 			msg := bytes.Repeat([]byte("0123456789"), size/10)

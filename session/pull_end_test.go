@@ -7,27 +7,28 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
-// A receiver answers its last message although the peer has half-closed: the end of the stream takes effect when the receiver asks again
+// A receiver answers the last message although the peer has half-closed: the end of the stream takes effect when the receiver asks again
 // (golang/go#18527, MDA2AV/ioxide#164).
 func TestTheLastMessageIsAnswered(t *testing.T) {
-	overSome(t, func(tr transport) bool { return tr.half }, func(t *testing.T, tr transport) {
-		f := pulling(t, tr, nil)
+	overSome(t, func(tr transport) bool { return tr.halfCloses }, func(t *testing.T, tr transport) {
+		f := pullFixture(t, tr, nil)
 		write(t, f.client, "one\ntwo\nthree\n")
 		if err := f.client.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{"one", "two", "three"} {
 			receiveOne(t, f.s, want)
-			await(t, func() bool { return session.HandsOver(f.s) }) // it has read what follows the message
+			await(t, func() bool { return session.AwaitsReceiver(f.s) }) // the session has read the bytes behind the message
 			if err := f.s.Send([]byte("re: " + want)); err != nil {
 				t.Fatal(err)
 			}
 			expect(t, f.client, "re: "+want+"\n")
 		}
-		if _, err := f.s.Receive(bounded(t)); !errors.Is(err, io.EOF) {
+		if _, err := f.s.Receive(testwait.Context(t)); !errors.Is(err, io.EOF) {
 			t.Errorf("received at the end: %v", err)
 		}
 		if info := receive(t, f.closed); info.By != session.ByPeer || !errors.Is(info.Err, io.EOF) || info.Undelivered != 0 {
@@ -36,41 +37,41 @@ func TestTheLastMessageIsAnswered(t *testing.T) {
 	})
 }
 
-// What the codec refuses overtakes no answer either.
+// If the codec fails behind a message, that message is still answered first.
 func TestTheLastMessageIsAnsweredBeforeARefusal(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
-		f := pulling(t, tr, &session.Options{MaxMessage: 100})
+		f := pullFixture(t, tr, &session.Options{MaxMessage: 100})
 		sent := make(chan error, 1)
 		go func() {
 			_, err := io.WriteString(f.client, "one\n"+strings.Repeat("x", 1000)+"\n")
 			sent <- err
 		}()
 		receiveOne(t, f.s, "one")
-		await(t, func() bool { return session.HandsOver(f.s) })
+		await(t, func() bool { return session.AwaitsReceiver(f.s) })
 		if err := f.s.Send([]byte("re: one")); err != nil {
 			t.Fatal(err)
 		}
 		expect(t, f.client, "re: one\n")
-		if _, err := f.s.Receive(bounded(t)); !errors.Is(err, session.ErrTooLarge) {
+		if _, err := f.s.Receive(testwait.Context(t)); !errors.Is(err, session.ErrTooLarge) {
 			t.Errorf("received at the end: %v", err)
 		}
 		_ = f.client.Close()
-		_ = receive(t, sent) // the session may have been cut before all was read
+		_ = receive(t, sent) // the session may have ended before it read all bytes
 		receive(t, f.closed)
 	})
 }
 
-// A session whose receiver does not ask again is ended by the server all the same.
+// A session whose receiver does not ask again ends when the server closes.
 func TestAnEndThatWaitsForTheReceiverIsCut(t *testing.T) {
-	overSome(t, func(tr transport) bool { return tr.half }, func(t *testing.T, tr transport) {
-		f := pulling(t, tr, nil)
+	overSome(t, func(tr transport) bool { return tr.halfCloses }, func(t *testing.T, tr transport) {
+		f := pullFixture(t, tr, nil)
 		write(t, f.client, "one\n")
 		_ = f.client.Close()
 		receiveOne(t, f.s, "one")
-		await(t, func() bool { return session.HandsOver(f.s) })
+		await(t, func() bool { return session.AwaitsReceiver(f.s) })
 		f.s.Close()
 		receive(t, f.closed)
-		if _, err := f.s.Receive(bounded(t)); !errors.Is(err, session.ErrClosed) {
+		if _, err := f.s.Receive(testwait.Context(t)); !errors.Is(err, session.ErrClosed) {
 			t.Errorf("received at the end: %v", err)
 		}
 	})
@@ -90,7 +91,7 @@ func TestAWaitingReceiverHoldsNoMemory(t *testing.T) {
 	msg := strings.Repeat("x", size)
 	var all []*fixture
 	for range sessions {
-		f := pulling(t, transports[0], nil)
+		f := pullFixture(t, transports[0], nil)
 		all = append(all, f)
 		sent := make(chan error, 1)
 		go func() { _, err := io.WriteString(f.client, msg+"\n"); sent <- err }()
@@ -102,7 +103,7 @@ func TestAWaitingReceiverHoldsNoMemory(t *testing.T) {
 	with := held()
 	ended := make(chan error, sessions)
 	for _, f := range all {
-		go func() { _, err := f.s.Receive(bounded(t)); ended <- err }()
+		go func() { _, err := f.s.Receive(testwait.Context(t)); ended <- err }()
 	}
 	await(t, func() bool { return held() < with-sessions*size/2 })
 	for _, f := range all {

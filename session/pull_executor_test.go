@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-push/sluice/workerpool"
 )
 
-// A function on an executor that says that messages are to be received does not keep the executor until somebody does. What has arrived
-// by then is received all the same.
+// A function on an executor changes the handler to Pull. It does not occupy the executor until a receiver asks. Bytes that have arrived by then
+// are received, too.
 func TestPullBeginsOnAnExecutor(t *testing.T) {
 	const more = 1000
 	another := strings.Repeat("another", 30)
@@ -47,7 +47,7 @@ func TestPullBeginsOnAnExecutor(t *testing.T) {
 					said = "pull\n" + said
 				}
 				sent := make(chan error, 1)
-				go func() { // nobody may read yet
+				go func() { // the server may not read yet
 					_, err := io.WriteString(c, said)
 					sent <- err
 				}()
@@ -69,11 +69,11 @@ func TestPullBeginsOnAnExecutor(t *testing.T) {
 	}
 }
 
-// Over datagrams as well, for what is left of the datagram, and for those that came after it.
+// Over datagrams the same holds for the rest of a datagram, and for datagrams that came after it.
 func TestPullBeginsOnAnExecutorOverDatagrams(t *testing.T) {
 	for _, where := range []string{"open", "message"} {
 		overPackets(t, func(t *testing.T, kind packetKind) {
-			if kind.executor { // that is for those who have no other
+			if kind.executor { // this test brings an executor of its own
 				return
 			}
 			ex := workerpool.NewShared(&workerpool.Options{Workers: 1})
@@ -109,7 +109,7 @@ func TestPullBeginsOnAnExecutorOverDatagrams(t *testing.T) {
 			s := receive(t, pulls)
 			write(t, c, "third\nfourth\n")
 			waiting := 1
-			if where == "open" { // the first does, too
+			if where == "open" { // Open runs on the first one's task, too
 				waiting = 2
 			}
 			await(t, func() bool { return session.PacketBacklog(f.srv) == waiting })

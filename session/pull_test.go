@@ -15,30 +15,23 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/codec"
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/session"
 )
 
-// bounded is a context for everything that could hang.
-func bounded(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// pulling is a fixture whose session's messages are received.
-func pulling(t *testing.T, tr transport, o *session.Options) *fixture {
+// pullFixture is a fixture whose session's messages are received.
+func pullFixture(t *testing.T, tr transport, o *session.Options) *fixture {
 	t.Helper()
 	return newFixture(t, tr, line, session.Handler{Pull: true}, o)
 }
 
-// shortLine is for messages that are too large.
+// shortLine is a codec for which messages are soon too large.
 var shortLine = codec.Line{Max: -1}
 
-// receiveOne receives a message, or fails.
+// receiveOne receives a message, which must be want.
 func receiveOne(t testing.TB, s *session.Session, want string) {
 	t.Helper()
-	msg, err := s.Receive(bounded(t))
+	msg, err := s.Receive(testwait.Context(t))
 	if err != nil || string(msg) != want {
 		t.Fatalf("received %.100q, %v; want %.100q", msg, err, want)
 	}
@@ -46,7 +39,7 @@ func receiveOne(t testing.TB, s *session.Session, want string) {
 
 func TestReceive(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
-		f := pulling(t, tr, nil)
+		f := pullFixture(t, tr, nil)
 		sent := make(chan struct{})
 		go func() {
 			defer close(sent)
@@ -65,12 +58,12 @@ func TestReceive(t *testing.T) {
 		receive(t, sent)
 		_ = f.client.Close()
 		for range 2 {
-			if msg, err := f.s.Receive(bounded(t)); msg != nil || !errors.Is(err, io.EOF) {
+			if msg, err := f.s.Receive(testwait.Context(t)); msg != nil || !errors.Is(err, io.EOF) {
 				t.Errorf("received %q, %v", msg, err)
 			}
 		}
 		err := errors.New("what was there before")
-		for msg := range f.s.Messages(bounded(t), &err) {
+		for msg := range f.s.Messages(testwait.Context(t), &err) {
 			t.Errorf("received %q", msg)
 		}
 		if err != nil {
@@ -82,10 +75,10 @@ func TestReceive(t *testing.T) {
 	})
 }
 
-// Who breaks out of an iteration finds everything that comes afterwards, and meanwhile next to nothing is read.
+// A receiver that breaks out of an iteration gets all messages that follow later. Meanwhile the session reads no more than a buffer full.
 func TestMessagesBreak(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
-		f := pulling(t, tr, smallBuffers())
+		f := pullFixture(t, tr, smallBuffers())
 		const n = 40
 		body := strings.Repeat("x", 50_000)
 		wrote := make(chan error, 1)
@@ -101,7 +94,7 @@ func TestMessagesBreak(t *testing.T) {
 		next := 0
 		for next < n {
 			var err error
-			for msg := range f.s.Messages(bounded(t), &err) {
+			for msg := range f.s.Messages(testwait.Context(t), &err) {
 				if want := strconv.Itoa(next) + " " + body; err != nil || string(msg) != want {
 					t.Fatalf("received %.20q, %v; want %.20q", msg, err, want)
 				}
@@ -118,7 +111,7 @@ func TestMessagesBreak(t *testing.T) {
 			t.Error(err)
 		}
 		var err error
-		for range f.s.Messages(bounded(t), &err) {
+		for range f.s.Messages(testwait.Context(t), &err) {
 			t.Error("one more")
 		}
 	})
@@ -127,8 +120,8 @@ func TestMessagesBreak(t *testing.T) {
 // Whenever the context ends, no message is lost, doubled or out of order.
 func TestReceiveLosesNothing(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
-		f := pulling(t, tr, nil)
-		ctx, cancel := context.WithCancel(bounded(t))
+		f := pullFixture(t, tr, nil)
+		ctx, cancel := context.WithCancel(testwait.Context(t))
 		go cancel()
 		if msg, err := f.s.Receive(ctx); !errors.Is(err, context.Canceled) {
 			t.Fatalf("received %q, %v", msg, err)
@@ -147,7 +140,7 @@ func TestReceiveLosesNothing(t *testing.T) {
 			}
 		}()
 		for next := 0; next < n; {
-			ctx, cancel := context.WithCancel(bounded(t))
+			ctx, cancel := context.WithCancel(testwait.Context(t))
 			go cancel()
 			msg, err := f.s.Receive(ctx)
 			switch {
@@ -177,7 +170,7 @@ func TestReceiveErrors(t *testing.T) {
 			"half":   {func(f *fixture) { _, _ = io.WriteString(f.client, "hal"); _ = f.client.Close() }, io.ErrUnexpectedEOF},
 		}
 		for name, tt := range tests {
-			for _, waiting := range []bool{false, true} { // somebody is receiving; a message waits to be received
+			for _, waiting := range []bool{false, true} { // either a receiver waits for a message, or a message waits for a receiver
 				t.Run(fmt.Sprint(name, waiting), func(t *testing.T) {
 					o := &session.Options{MaxMessage: 10, Linger: -1, WriteTimeout: 50 * time.Millisecond}
 					f := newFixture(t, tr, shortLine, session.Handler{Pull: true}, o)
@@ -187,14 +180,14 @@ func TestReceiveErrors(t *testing.T) {
 					if waiting {
 						go func() { _, _ = io.WriteString(f.client, "one\ntwo\n") }()
 						receiveOne(t, f.s, "one")
-						await(t, func() bool { return session.HandsOver(f.s) })
+						await(t, func() bool { return session.AwaitsReceiver(f.s) })
 					}
 					go tt.end(f)
 					if waiting {
 						_ = receive(t, f.closed)
 					}
 					var last error
-					for msg := range f.s.Messages(bounded(t), &last) {
+					for msg := range f.s.Messages(testwait.Context(t), &last) {
 						t.Errorf("received %q", msg)
 					}
 					if !errors.Is(last, tt.want) || !errors.Is(last, session.ErrClosed) {
@@ -207,18 +200,18 @@ func TestReceiveErrors(t *testing.T) {
 }
 
 func TestOneReceiver(t *testing.T) {
-	f := pulling(t, transports[0], nil)
+	f := pullFixture(t, transports[0], nil)
 	for range 2 {
 		write(t, f.client, "one\ntwo\n")
 		var first, second error
-		for msg := range f.s.Messages(bounded(t), &first) {
+		for msg := range f.s.Messages(testwait.Context(t), &first) {
 			if string(msg) != "one" {
 				t.Errorf("received %q", msg)
 			}
-			if _, err := f.s.Receive(bounded(t)); !errors.Is(err, session.ErrReceiving) {
+			if _, err := f.s.Receive(testwait.Context(t)); !errors.Is(err, session.ErrReceiving) {
 				t.Errorf("error %v", err)
 			}
-			for range f.s.Messages(bounded(t), &second) {
+			for range f.s.Messages(testwait.Context(t), &second) {
 				t.Error("two receive")
 			}
 			break
@@ -229,11 +222,11 @@ func TestOneReceiver(t *testing.T) {
 		receiveOne(t, f.s, "two")
 	}
 	f = newFixture(t, transports[0], line, session.Handler{}, nil)
-	if _, err := f.s.Receive(bounded(t)); !errors.Is(err, session.ErrNoPull) {
+	if _, err := f.s.Receive(testwait.Context(t)); !errors.Is(err, session.ErrNoPull) {
 		t.Errorf("error %v", err)
 	}
 	var err error
-	for range f.s.Messages(bounded(t), &err) {
+	for range f.s.Messages(testwait.Context(t), &err) {
 		t.Error("a message")
 	}
 	if !errors.Is(err, session.ErrNoPull) {
@@ -241,7 +234,7 @@ func TestOneReceiver(t *testing.T) {
 	}
 }
 
-// A handler may leave the rest of a session to somebody who receives.
+// A handler may leave the rest of a session to a receiver.
 func TestUpgradeToPull(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		sessions := make(chan *session.Session, 1)
@@ -254,14 +247,14 @@ func TestUpgradeToPull(t *testing.T) {
 		receiveOne(t, s, "one")
 		receiveOne(t, s, "two")
 		s.Close()
-		if _, err := s.Receive(bounded(t)); !errors.Is(err, session.ErrClosed) {
+		if _, err := s.Receive(testwait.Context(t)); !errors.Is(err, session.ErrClosed) {
 			t.Errorf("error %v", err)
 		}
 	})
 }
 
-// The peer is not silent while its message waits for who receives, and is when nothing comes.
-func TestIdleWhileNobodyReceives(t *testing.T) {
+// While a message waits for its receiver, the idle timeout of the peer does not run. It runs while a receiver waits for a message.
+func TestIdleWhileNoReceiverAsks(t *testing.T) {
 	for _, handshake := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			o := &session.Options{IdleTimeout: time.Minute, HandshakeTimeout: time.Minute}
@@ -300,14 +293,14 @@ func TestIdleWhileNobodyReceives(t *testing.T) {
 	}
 }
 
-// What is sent while a message waits is not gathered: nobody knows how long that takes.
+// Frames that are sent while a message waits for its receiver are not corked, because the wait may be long.
 func TestSendWhileAMessageWaits(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
-		f := pulling(t, tr, nil)
+		f := pullFixture(t, tr, nil)
 		go func() { _, _ = io.WriteString(f.client, "one\ntwo\nthree\n") }()
 		for _, want := range []string{"one", "two", "three"} {
 			receiveOne(t, f.s, want)
-			await(t, func() bool { return want == "three" || session.HandsOver(f.s) })
+			await(t, func() bool { return want == "three" || session.AwaitsReceiver(f.s) })
 			if want != "three" && session.Corked(f.s) {
 				t.Error("what is sent is gathered")
 			}

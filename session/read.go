@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// startClocksLocked begins to watch the time.
+// startClocksLocked starts the timeouts.
 func (s *Session) startClocksLocked() {
 	now := s.srv.clock()
 	s.lastRead.Store(now)
-	if s.handshake = s.handshake && s.o.FirstTimeout > 0; s.handshake && s.phase.Load() == phaseOpen {
+	if s.firstWait = s.firstWait && s.o.FirstTimeout > 0; s.firstWait && s.phase.Load() == phaseOpen {
 		s.endBy = now + int64(s.o.FirstTimeout)
 	}
 	if s.o.TickInterval > 0 {
@@ -22,14 +22,14 @@ func (s *Session) startClocksLocked() {
 	}
 }
 
-// armLocked sees to it that lateLocked is called in time.
+// armLocked sets the timer that calls checkClocksLocked.
 func (s *Session) armLocked() {
 	if s.phase.Load() != phaseClosed {
 		s.c.armLocked()
 	}
 }
 
-// dueLocked returns when lateLocked should be called, by the server's clock; 0 is never.
+// dueLocked returns the time at which checkClocksLocked should be called, by the server's clock; 0 is never.
 func (s *Session) dueLocked() int64 {
 	due := s.endBy
 	if s.phase.Load() != phaseOpen {
@@ -44,7 +44,7 @@ func (s *Session) dueLocked() int64 {
 	return due
 }
 
-// sooner is the earlier of two times, of which 0 is never.
+// sooner returns the earlier of two times, of which 0 is never.
 func sooner(a, b int64) int64 {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -52,16 +52,16 @@ func sooner(a, b int64) int64 {
 	return a
 }
 
-// lateLocked is called when a time has come that dueLocked told. Bytes that arrive do not move it, so it may be that the peer was
-// not silent after all. It reports whether Tick is to be called.
-func (s *Session) lateLocked() (tick bool) {
-	switch { // it is not the peer who is silent
+// checkClocksLocked is called when the time of dueLocked has come, and ends the session if a timeout has passed. Bytes that arrive do not move
+// the timer, so the peer may not have been silent. checkClocksLocked reports whether Tick is to be called.
+func (s *Session) checkClocksLocked() (tick bool) {
+	switch { // this side kept the peer from being read
 	case s.pull != nil && s.pull.waits.Load():
-		s.forgiveLocked()
-	case s.errand != nil && s.errand.owed:
-		s.excuseLocked()
-	case s.unwritten.Load() > 0:
-		s.forgiveLocked()
+		s.resetClocksLocked()
+	case s.task != nil && s.task.pending:
+		s.creditClocksLocked()
+	case s.out.Overloaded():
+		s.resetClocksLocked()
 	}
 	now, o := s.srv.clock(), s.o
 	switch phase := s.phase.Load(); {
@@ -91,12 +91,12 @@ func (s *Session) tick() {
 
 // open calls Open.
 func (s *Session) open() bool {
-	s.mu.Lock()
+	s.out.Lock()
 	s.opened = true
 	if s.nextTick > 0 {
 		s.armLocked()
 	}
-	s.mu.Unlock()
+	s.out.Unlock()
 	s.opening()
 	var err error
 	if open := s.h.Open; open != nil && !s.guard("open", func() { err = open(s) }) {
@@ -104,67 +104,78 @@ func (s *Session) open() bool {
 	}
 	if err == nil {
 		s.hasOpened()
-		if s.h.Pull && !s.leaves() {
+		if s.h.Pull && !s.leavesExecutor() {
 			s.awaitFirst()
 		}
 		return true
 	}
 	s.srv.refused(s.RemoteAddr(), err)
-	s.end(&CloseInfo{By: ByRefusal, Err: err}, nil, quits)
+	s.end(&CloseInfo{By: ByRefusal, Err: err}, nil, closeNow)
 	return false
 }
 
-// hasOpened is called when Open has returned: what had to wait for that is done.
+// hasOpened is called when Open has returned. It makes the calls of Drain and Writable that came due before.
 func (s *Session) hasOpened() {
-	s.mu.Lock()
+	s.out.Lock()
 	s.ready = true
-	drain := s.goodbye && s.phase.Load() == phaseOpen
-	s.goodbye = false
-	if s.pen == penFree && s.phase.Load() == phaseOpen {
-		s.notifyLocked()
+	drain := s.drainOwed && s.phase.Load() == phaseOpen
+	s.drainOwed = false
+	if s.out.IsWritableDue() {
+		(*owner)(s).Writable()
 	}
-	s.mu.Unlock()
+	s.out.Unlock()
 	if drain {
 		s.drainOnce()
 	}
 }
 
-// receive handles all complete messages after n bytes have arrived, and reports whether to go on reading. The session is corked.
+// receive handles all complete messages after n bytes have arrived, and reports whether to go on reading. Sent frames are corked.
 func (s *Session) receive(n int) bool {
-	s.srv.shard(s).bytesIn.Add(uint64(n))
-	err := s.handle()
-	last := s.replies
-	s.replies = nil
-	if err == nil {
-		return s.phase.Load() != phaseClosed
-	}
-	return s.undecoded(err, last)
+	s.countRead(n)
+	return s.goesOnAfter(s.handle())
 }
 
-// undecoded ends a session whose bytes cannot be decoded any more. It reports whether to go on reading.
-func (s *Session) undecoded(err error, last []byte) bool {
+func (s *Session) countRead(n int) { s.srv.shard(s).bytesIn.Add(uint64(n)) }
+
+// goesOnAfter reports whether to go on reading after handle has returned an error or nil.
+func (s *Session) goesOnAfter(err error) bool {
+	if err != nil {
+		return s.decodeEnded(err)
+	}
+	return s.phase.Load() != phaseClosed
+}
+
+// decodeEnded ends a session whose input cannot be decoded. It reports whether to go on reading.
+func (s *Session) decodeEnded(err error) bool {
+	last, err := splitReplies(err)
 	by := ByError
 	if errors.Is(err, io.EOF) {
 		by = ByPeer
 	}
 	s.awaitAnswer()
-	s.mu.Lock()
-	over := s.phase.Load() != phaseOpen && !s.byeLocked() // the peer's part of an ending that began here
-	s.endLocked(&CloseInfo{By: by, Err: decodeFailed(err)}, last, lingers)
-	s.mu.Unlock()
+	s.out.Lock()
+	over := s.phase.Load() != phaseOpen && !s.peerEndedLocked() // this side has ended the session, and this is the peer's end
+	s.endLocked(&CloseInfo{By: by, Err: decodeFailed(err)}, last, linger)
+	s.out.Unlock()
 	if over {
 		return false
 	}
-	// Closing a socket with unread bytes would reset the connection, and the peer might never see the replies.
-	s.discard = true
-	s.in.Drop()
+	// Closing a socket with unread bytes would reset the connection, and the peer might never get the replies.
+	s.discardInput = true
+	s.in.Release()
 	return true
 }
 
-// handle decodes and calls Message until no whole message is left.
+// lastReplies is the error of an input that cannot be decoded, with the codec's last replies, which have not been written.
+type lastReplies struct {
+	error
+	frame []byte
+}
+
+// handle decodes and calls Message until no whole message is left. If the codec has replied before an error, the error is a *lastReplies.
 func (s *Session) handle() (err error) {
 	done := false
-	defer func() { // also when a handler has ended the goroutine
+	defer func() { // deferred, because a handler may end the goroutine
 		if s.handled > 0 {
 			s.srv.shard(s).messages.Add(uint64(s.handled))
 			s.handled = 0
@@ -179,14 +190,15 @@ func (s *Session) handle() (err error) {
 	return err
 }
 
-// decodeAll returns what is wrong with the stream.
+// decodeAll is handle without its guard. Replies are returned inside the error, because further results would take stack from the handler.
 func (s *Session) decodeAll() error {
+	var replies *lastReplies
 	for in := &s.in; len(in.Unread()) >= max(in.Need, 1); {
-		if s.discard || s.phase.Load() == phaseClosed {
-			in.Used(len(in.Unread()))
+		if s.discardInput || s.phase.Load() == phaseClosed {
+			in.Discard(len(in.Unread()))
 			return nil
 		}
-		if s.leaves() || s.pauses() {
+		if s.leavesExecutor() || s.pauses() {
 			return nil
 		}
 		if s.codec == nil {
@@ -194,30 +206,31 @@ func (s *Session) decodeAll() error {
 		}
 		unread := in.Unread()
 		msg, n, err := s.codec.Decode(unread)
-		if err != nil { // the codec may say goodbye, after which nothing may be sent
+		if err != nil { // the replies may end the stream, so the receiver has to send its answer before them
 			s.awaitAnswer()
 		}
 		if s.replier != nil {
-			s.replies = s.replier.AppendReplies(s.replies[:0])
+			replies = s.takeReplies(replies)
 		}
 		switch {
 		case err != nil:
-			return err
+			return withReplies(err, replies)
 		case n > len(unread):
-			return usedTooMuch(n, len(unread))
+			return withReplies(usedTooMuch(n, len(unread)), replies)
 		case n <= 0:
 			in.Need = len(unread) + max(-n, 1)
 			if in.Need > in.Limit || in.Need < 0 {
-				return tooLarge("at least ", in.Need)
+				return withReplies(tooLarge("at least ", in.Need), replies)
 			}
 		}
-		if len(s.replies) > 0 {
-			s.reply()
+		if replies != nil && len(replies.frame) > 0 {
+			s.reply(replies.frame)
+			replies.frame = replies.frame[:0]
 		}
 		if n > 0 {
-			in.Used(n)
-			if s.handshake {
-				s.heard()
+			in.Discard(n)
+			if s.firstWait {
+				s.endFirstWait()
 			}
 		}
 		if len(msg) > s.o.MaxMessage {
@@ -229,11 +242,46 @@ func (s *Session) decodeAll() error {
 			case s.h.Message != nil:
 				s.h.Message(s, msg)
 			case s.h.Pull:
-				s.handOver(msg)
+				s.deliver(msg)
 			}
 		}
 	}
 	return nil
+}
+
+// takeReplies returns the codec's replies, in the memory of r if that is not nil. It is not inlined, to keep the frame of decodeAll small.
+//
+//go:noinline
+func (s *Session) takeReplies(r *lastReplies) *lastReplies {
+	var frame []byte
+	if r != nil {
+		frame = r.frame
+	}
+	if frame = s.replier.AppendReplies(frame); r == nil && len(frame) == 0 {
+		return nil
+	}
+	if r == nil {
+		r = new(lastReplies)
+	}
+	r.frame = frame
+	return r
+}
+
+//go:noinline
+func withReplies(err error, r *lastReplies) error {
+	if r == nil || len(r.frame) == 0 {
+		return err
+	}
+	r.error = err
+	return r
+}
+
+// splitReplies splits an error of handle into replies and cause.
+func splitReplies(err error) (replies []byte, cause error) {
+	if with, ok := err.(*lastReplies); ok { //nolint:errorlint // it is never wrapped
+		return with.frame, with.error
+	}
+	return nil, err
 }
 
 //go:noinline
@@ -244,58 +292,42 @@ func tooLarge(atLeast string, n int) error {
 	return fmt.Errorf("%w: %s%d bytes", ErrTooLarge, atLeast, n)
 }
 
-// heard ends the handshake: the codec has used bytes.
-func (s *Session) heard() {
-	s.mu.Lock()
-	s.handshake = false
+// endFirstWait ends the wait for first bytes, because the codec has used some.
+func (s *Session) endFirstWait() {
+	s.out.Lock()
+	s.firstWait = false
 	if s.phase.Load() == phaseOpen {
-		s.endBy = 0 // who looks then finds nothing to do
+		s.endBy = 0 // a timer that is set finds nothing to do
 	}
-	s.mu.Unlock()
+	s.out.Unlock()
 }
 
-// reply writes what the codec has to say, whatever the policy is. While something waits for room nothing more is decoded.
-func (s *Session) reply() {
+// reply writes the codec's replies, whatever the policy.
+func (s *Session) reply(frame []byte) {
 	if s.packet != nil {
-		_ = s.packet.write(s.replies)
+		_ = s.packet.write(frame)
 		return
 	}
-	s.mu.Lock()
-	g := s.gatherLocked(len(s.replies))
-	if s.phase.Load() != phaseOpen {
-		s.mu.Unlock()
-		return
-	}
-	if g != nil {
-		g.Gather(s.replies, true)
-		s.mu.Unlock()
-		return
-	}
-	isFull := s.fullLocked(len(s.replies))
-	s.addLocked(s.replies, false, true)
-	if s.queuedLocked(); isFull || s.pen == penDraining {
-		s.pauseNowLocked()
-	}
-	s.mu.Unlock()
+	s.out.Reply(frame)
 }
 
-// ended is called when reading has failed for good.
-func (s *Session) ended(err error) {
+// readEnded is called when the peer has ended the stream (io.EOF), or reading has failed.
+func (s *Session) readEnded(err error) {
 	if !errors.Is(err, io.EOF) {
-		s.mu.Lock()
+		s.out.Lock()
 		s.reset = errors.Is(err, syscall.ECONNRESET)
 		s.failLocked(ByError, &readError{err})
-		s.mu.Unlock()
+		s.out.Unlock()
 		return
 	}
 	if len(s.in.Unread()) > 0 {
 		err = io.ErrUnexpectedEOF
 	}
 	s.awaitAnswer()
-	s.end(&CloseInfo{By: ByPeer, Err: err}, nil, quits)
+	s.end(&CloseInfo{By: ByPeer, Err: err}, nil, closeNow)
 }
 
-// readError is put into words when somebody reads it: thousands of connections may be reset at once.
+// readError formats its text only when Error is called, because thousands of connections may be reset at once.
 type readError struct{ err error }
 
 func (e *readError) Error() string { return "session: read: " + e.err.Error() }

@@ -16,12 +16,12 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// numbering is a codec, and an encoder beside one, that puts a letter and a number before each message. Those of one session share the
-// number, as encoders that compress share what came before.
+// numbering is a codec or an encoder that puts a letter and a number before each message. The codec and the encoders of one session share the
+// number, as encoders that compress share a dictionary.
 type numbering struct {
 	codec.Line
 	letter byte
-	next   *uint64 // of the session: see its write lock
+	next   *uint64 // of the session; guarded by its write lock
 	fail   error
 }
 
@@ -40,7 +40,7 @@ func (e *numbering) appendHead(dst, msg []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// numberingHead is a numbering that has large messages written from where they lie.
+// numberingHead is a numbering that is also a Prefixer.
 type numberingHead struct {
 	numbering
 	heads int
@@ -51,23 +51,23 @@ func (e *numberingHead) AppendHeader(dst, msg []byte) ([]byte, error) {
 	return e.appendHead(dst, msg)
 }
 
-// tongues are the codec of a session, which is no Prefixer, and two encoders beside it, of which the second is one.
-type tongues struct {
+// encoderSet has the codec of a session, which is no Prefixer, and two encoders, of which the second is one.
+type encoderSet struct {
 	own, text *numbering
 	binary    *numberingHead
 }
 
-func newTongues() *tongues {
+func newEncoderSet() *encoderSet {
 	next := new(uint64)
-	return &tongues{
+	return &encoderSet{
 		own:    &numbering{Line: line, letter: 'c', next: next},
 		text:   &numbering{letter: 't', next: next},
 		binary: &numberingHead{numbering: numbering{letter: 'b', next: next}},
 	}
 }
 
-// say sends msg in one of the three ways.
-func (g *tongues) say(s *session.Session, way int, msg []byte) error {
+// send sends msg in one of three ways.
+func (g *encoderSet) send(s *session.Session, way int, msg []byte) error {
 	switch way % 3 {
 	case 0:
 		return s.Send(msg)
@@ -78,8 +78,8 @@ func (g *tongues) say(s *session.Session, way int, msg []byte) error {
 	}
 }
 
-// readSaid reads what one call of say has sent.
-func readSaid(t testing.TB, r io.Reader) (letter byte, number uint64, msg string) {
+// readSent reads a frame that send has sent.
+func readSent(t testing.TB, r io.Reader) (letter byte, number uint64, msg string) {
 	t.Helper()
 	head := make([]byte, 13)
 	if _, err := io.ReadFull(r, head); err != nil {
@@ -92,30 +92,30 @@ func readSaid(t testing.TB, r io.Reader) (letter byte, number uint64, msg string
 	return head[4], binary.BigEndian.Uint64(head[5:]), string(rest)
 }
 
-// Whoever sends, and whether it is gathered, waits in a full queue or goes at once: the calls of all encoders come in the order of the
-// bytes, and each message is encoded by whom it was given to.
+// Frames are corked, wait in a full queue, or are written at once, by any goroutine. The calls of all encoders come in the order of the bytes,
+// and each message is encoded by the encoder that it was given to.
 func TestSendAsInOrder(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		const senders, each = 6, 120
-		g := newTongues()
+		g := newEncoderSet()
 		o := smallBuffers()
 		o.QueueBytes = 20_000
 		f := newFixture(t, tr, nil, session.Handler{
 			Open: func(s *session.Session) error { s.SetCodec(g.own); return nil },
 			Message: func(s *session.Session, msg []byte) {
 				for i := range 3 {
-					if err := g.say(s, i, msg); err != nil {
+					if err := g.send(s, i, msg); err != nil {
 						t.Error(err)
 					}
 				}
 			},
 		}, o)
 		var all sync.WaitGroup
-		for who := range senders {
+		for sender := range senders {
 			all.Go(func() {
 				for i := range each {
-					msg := bytes.Repeat([]byte{"ctb"[i%3]}, []int{1, 50, 3000, 12_000}[(i+who)%4])
-					if err := g.say(f.s, i, msg); err != nil {
+					msg := bytes.Repeat([]byte{"ctb"[i%3]}, []int{1, 50, 3000, 12_000}[(i+sender)%4])
+					if err := g.send(f.s, i, msg); err != nil {
 						t.Error(err)
 					}
 					clear(msg)
@@ -130,7 +130,7 @@ func TestSendAsInOrder(t *testing.T) {
 		defer testwait.Return(t, all.Wait)
 		echoed := 0
 		for want := range uint64(senders*each + 3*each) {
-			letter, number, msg := readSaid(t, f.client)
+			letter, number, msg := readSent(t, f.client)
 			if number != want {
 				t.Fatalf("message %d has number %d", want, number)
 			}
@@ -146,10 +146,10 @@ func TestSendAsInOrder(t *testing.T) {
 	})
 }
 
-// A Prefixer is asked for the header alone where the connection can be written at once; what the peer gets is the same.
+// If the connection can be written without blocking, a Prefixer is asked only for the header of a large message. The peer gets the same bytes.
 func TestSendAsLarge(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
-		g := newTongues()
+		g := newEncoderSet()
 		large := bytes.Repeat([]byte("0123456789"), 30_000)
 		f := newFixture(t, tr, line, session.Handler{Message: func(s *session.Session, _ []byte) {
 			for _, msg := range [][]byte{large[:10], large, large[:20]} {
@@ -163,18 +163,18 @@ func TestSendAsLarge(t *testing.T) {
 		}}, nil)
 		write(t, f.client, "go\n")
 		for i, want := range [][]byte{large[:10], large, large[:20]} {
-			if _, number, msg := readSaid(t, f.client); number != uint64(i) || msg != string(want) {
+			if _, number, msg := readSent(t, f.client); number != uint64(i) || msg != string(want) {
 				t.Fatalf("message %d, of %d bytes, came as number %d", i, len(msg), number)
 			}
 		}
 	})
 }
 
-// Nothing is encoded for a frame that is refused; what is dropped was; and one that waits is encoded before it does.
+// A frame that is refused is not encoded. A frame that is dropped was encoded. A frame that waits is encoded before it waits.
 func TestSendAsToAFullQueue(t *testing.T) {
 	for policy, want := range map[session.Policy]string{session.Refuse: "0123", session.DropOldest: "0456", session.Wait: "0123456"} {
 		t.Run(fmt.Sprint(policy), func(t *testing.T) {
-			g := newTongues()
+			g := newEncoderSet()
 			f, v := valve(t, session.Handler{}, &session.Options{Policy: policy, QueueFrames: 4, Linger: -1})
 			v.Give(1)
 			var all sync.WaitGroup
@@ -184,17 +184,17 @@ func TestSendAsToAFullQueue(t *testing.T) {
 				if policy == session.Wait && i >= 4 {
 					before := f.s.Waiters()
 					all.Go(func() {
-						if err := g.say(f.s, 2, msg); err != nil {
+						if err := g.send(f.s, 2, msg); err != nil {
 							t.Error(err)
 						}
 					})
 					await(t, func() bool { return f.s.Waiters() > before })
-				} else if err := g.say(f.s, 1+i%2, msg); errors.Is(err, session.ErrQueueFull) {
+				} else if err := g.send(f.s, 1+i%2, msg); errors.Is(err, session.ErrQueueFull) {
 					refused++
 				} else if err != nil {
 					t.Error(err)
 				}
-				await(t, v.Stuck) // with what is left of the first, not with more
+				await(t, v.Stuck) // with the rest of the first frame, and no others
 			}
 			v.Give(1000)
 			testwait.Return(t, all.Wait)
@@ -203,7 +203,7 @@ func TestSendAsToAFullQueue(t *testing.T) {
 			var said []byte
 			var numbers []uint64
 			for r := strings.NewReader(v.Got()); r.Len() > 0; {
-				_, number, msg := readSaid(t, r)
+				_, number, msg := readSent(t, r)
 				said, numbers = append(said, msg...), append(numbers, number)
 			}
 			encoded := uint64(7 - refused)
@@ -214,10 +214,10 @@ func TestSendAsToAFullQueue(t *testing.T) {
 	}
 }
 
-// An error of the encoder concerns that call. A session needs no codec for it, and a nil encoder is the codec.
+// An error of the encoder concerns only that call. A session without a codec can send with an encoder, and a nil encoder is the codec.
 func TestSendAsErrors(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
-		g := newTongues()
+		g := newEncoderSet()
 		failing := &numbering{fail: errOurs}
 		try := func(s *session.Session) {
 			if err := s.SendAs(failing, []byte("no")); !errors.Is(err, errOurs) || errors.Is(err, session.ErrClosed) {
@@ -241,7 +241,7 @@ func TestSendAsErrors(t *testing.T) {
 		try(f.s)
 		write(t, f.client, "go\n")
 		for i := range 4 {
-			if letter, number, msg := readSaid(t, f.client); number != uint64(i) || msg != "yes" || letter != "tctt"[i] {
+			if letter, number, msg := readSent(t, f.client); number != uint64(i) || msg != "yes" || letter != "tctt"[i] {
 				t.Errorf("%q came as %d, encoded as %c", msg, number, letter)
 			}
 		}
@@ -252,18 +252,18 @@ func TestSendAsErrors(t *testing.T) {
 	})
 }
 
-// falling is an encoder that panics.
-type falling struct{}
+// panicEncoder is an encoder that panics.
+type panicEncoder struct{}
 
-func (*falling) AppendEncode([]byte, []byte) ([]byte, error) { panic("boom") }
-func (*falling) AppendHeader(dst, _ []byte) ([]byte, error)  { panic("boom") }
+func (*panicEncoder) AppendEncode([]byte, []byte) ([]byte, error) { panic("boom") }
+func (*panicEncoder) AppendHeader(dst, _ []byte) ([]byte, error)  { panic("boom") }
 
-// A panic of an encoder is its caller's: in a handler it ends the session, elsewhere whoever recovers can go on.
+// An encoder panics in the goroutine of its caller. In a handler that ends the session; elsewhere, a caller that recovers can go on.
 func TestSendAsPanics(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
-		for _, size := range []int{1, 20_000} { // gathered, or not
+		for _, size := range []int{1, 20_000} { // corked, and too large for the cork
 			f := newFixture(t, tr, line, session.Handler{
-				Message: func(s *session.Session, _ []byte) { _ = s.SendAs(new(falling), make([]byte, size)) },
+				Message: func(s *session.Session, _ []byte) { _ = s.SendAs(new(panicEncoder), make([]byte, size)) },
 			}, nil)
 			func() {
 				defer func() {
@@ -271,7 +271,7 @@ func TestSendAsPanics(t *testing.T) {
 						t.Error("it did not panic")
 					}
 				}()
-				_ = f.s.SendAs(new(falling), make([]byte, size))
+				_ = f.s.SendAs(new(panicEncoder), make([]byte, size))
 			}()
 			if err := f.s.Send([]byte("still here")); err != nil {
 				t.Error(err)
@@ -286,16 +286,16 @@ func TestSendAsPanics(t *testing.T) {
 	})
 }
 
-// Over datagrams each message is one, encoded by whom it was given to.
+// Over datagrams each message is one datagram, encoded by the encoder that it was given to.
 func TestSendAsOverDatagrams(t *testing.T) {
 	overPackets(t, func(t *testing.T, kind packetKind) {
-		g := newTongues()
+		g := newEncoderSet()
 		opened, handled := make(chan *session.Session, 1), make(chan struct{})
 		f := servePackets(t, kind, &session.Handler{
 			Open: func(s *session.Session) error { s.SetCodec(g.own); opened <- s; return nil },
 			Message: func(s *session.Session, msg []byte) {
 				for i := range 3 {
-					if err := g.say(s, i, msg); err != nil {
+					if err := g.send(s, i, msg); err != nil {
 						t.Error(err)
 					}
 				}
@@ -311,32 +311,32 @@ func TestSendAsOverDatagrams(t *testing.T) {
 			if i == 3 {
 				s := receive(t, opened)
 				for way := range 3 {
-					if err := g.say(s, way, []byte("hello")); err != nil {
+					if err := g.send(s, way, []byte("hello")); err != nil {
 						t.Error(err)
 					}
 				}
 			}
 			expectPacket(t, conn, string([]byte{0, 0, 0, 5, "ctb"[i%3], 0, 0, 0, 0, 0, 0, 0, byte(i)})+"hello")
 		}
-		receive(t, handled) // with all that it tried after its third answer
+		receive(t, handled) // all its sends have returned
 	})
 }
 
 // Sending with an encoder allocates no more than sending with the codec, which is nothing.
 func TestSendAsAllocates(t *testing.T) {
-	g := newTongues()
+	g := newEncoderSet()
 	msg := make([]byte, 100)
 	done := make(chan float64, 1)
 	f := newFixture(t, transports[0], line, session.Handler{Message: func(s *session.Session, _ []byte) {
 		i := 0
-		done <- testing.AllocsPerRun(200, func() { i++; _ = g.say(s, 1+i%2, msg) })
+		done <- testing.AllocsPerRun(200, func() { i++; _ = g.send(s, 1+i%2, msg) })
 	}}, nil)
 	await(t, func() bool {
-		before := f.srv.Stats().TakenOver
+		before := f.srv.Stats().HandedOff
 		write(t, f.client, "go\n")
 		n := receive(t, done)
-		if n != 0 && f.srv.Stats().TakenOver > before {
-			return false // a handler that takes so long on a busy machine has another driver made
+		if n != 0 && f.srv.Stats().HandedOff > before {
+			return false // on a busy machine the loop may be handed off, which allocates
 		}
 		if n != 0 {
 			t.Errorf("a call allocates %v times", n)

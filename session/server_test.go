@@ -66,7 +66,7 @@ func TestAcceptErrors(t *testing.T) {
 		if err := receive(t, served); !errors.Is(err, session.ErrServerClosed) {
 			t.Errorf("Serve returned %v", err)
 		}
-		if !logger.has("accepting failed") {
+		if !logger.has("accept failed") {
 			t.Error("nothing was logged")
 		}
 	})
@@ -125,7 +125,7 @@ func testLimits(t *testing.T, tr transport) {
 			second := f.dial()
 			write(t, second, "hello\n")
 			expect(t, second, "hello\n")
-			if refused, err := f.tryDial(); err == nil { // over TLS it fails in the handshake
+			if refused, err := f.tryDial(); err == nil { // over TLS the refusal shows in the handshake
 				if got := expectEnd(t, refused); got != "" {
 					t.Errorf("received %q", got)
 				}
@@ -133,7 +133,7 @@ func testLimits(t *testing.T, tr transport) {
 			if st := f.srv.Stats(); st.Refused != 1 || st.Sessions != 2 || st.Opened != 2 {
 				t.Errorf("%+v", st)
 			}
-			client, server := net.Pipe() // which has no address
+			client, server := net.Pipe() // this connection has no address
 			defer client.Close()
 			_, err := f.srv.ServeConn(server, nil)
 			if refused := errors.Is(err, session.ErrLimit); refused != (name == "sessions") {
@@ -179,7 +179,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// A session that says something now and then is not idle, although nothing moves the deadline when it does.
+// A session whose peer sends something now and then is not idle, although bytes that arrive move no timer.
 func TestNotIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const idle = time.Minute
@@ -218,7 +218,7 @@ func TestNotIdle(t *testing.T) {
 	})
 }
 
-// A peer that never does its part of the TLS handshake is given up, and its session never was.
+// A peer that does not take part in the TLS handshake is disconnected, and Open of its session is never called.
 func TestTLSHandshakeTimeout(t *testing.T) {
 	srv := session.NewServer(line, &session.Handler{
 		Open:  func(*session.Session) error { t.Error("Open was called"); return nil },
@@ -249,7 +249,7 @@ func TestOpenSeesTLS(t *testing.T) {
 	}
 }
 
-// A connection that was upgraded elsewhere brings its codec, its handler, its state, and what was read already.
+// A connection that was upgraded elsewhere brings its codec, handler, value, and bytes that were read already.
 func TestServeConn(t *testing.T) {
 	srv := session.NewServer(line, &session.Handler{
 		Message: func(*session.Session, []byte) { t.Error("the server's handler was called") },
@@ -299,7 +299,7 @@ func TestNoCodec(t *testing.T) {
 	}
 }
 
-// Messages come out the same at whatever byte the stream is cut, with one codec after another.
+// The same messages arrive at whatever byte the stream is split, with each codec.
 func TestSplitAtEveryByte(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		h := session.Handler{Message: func(s *session.Session, msg []byte) {
@@ -338,7 +338,7 @@ func TestSplitAtEveryByte(t *testing.T) {
 	})
 }
 
-// What a peer declares is not what is allocated, and what it may say at all is bounded.
+// The size that a peer declares is not allocated, and messages are bounded.
 func TestLargeMessages(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -348,9 +348,9 @@ func TestLargeMessages(t *testing.T) {
 	}{
 		{"line without end", codec.Line{Max: -1}, strings.Repeat("x", 70_000), session.ErrTooLarge},
 		{"declared", codec.Length{Max: 1 << 30}, "\x3f\xff\xff\xff", session.ErrTooLarge},
-		{"declared beyond int", codec.Length{Bytes: 8, Max: -1}, "\x7f\xff\xff\xff\xff\xff\xff\x00", nil}, // which on machines of 32 bits the codec says itself
+		{"declared beyond int", codec.Length{Bytes: 8, Max: -1}, "\x7f\xff\xff\xff\xff\xff\xff\x00", nil}, // on 32-bit machines the codec refuses it
 		{"whole", codec.Line{Max: -1}, strings.Repeat("x", 40_001) + "\n", session.ErrTooLarge},
-		{"codec that lies", liar{}, "x", nil},
+		{"codec that lies", lyingCodec{}, "x", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -382,18 +382,18 @@ func TestLargeMessages(t *testing.T) {
 	})
 }
 
-// liar says that it used more than there is.
-type liar struct{ codec.Line }
+// lyingCodec returns that it used more bytes than there are.
+type lyingCodec struct{ codec.Line }
 
-func (liar) Decode(in []byte) ([]byte, int, error) { return nil, len(in) + 1, nil }
+func (lyingCodec) Decode(in []byte) ([]byte, int, error) { return nil, len(in) + 1, nil }
 
-// Replies of a codec wait for room under every policy: until there is, the session does not read.
+// Replies of a codec wait for room under every policy, and the session does not read meanwhile.
 func TestRepliesWaitForRoom(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		o := smallBuffers()
 		o.Policy = session.CloseSlow
 		f := newFixture(t, tr, nil, session.Handler{
-			Open: func(s *session.Session) error { s.SetCodec(&chatty{}); return nil },
+			Open: func(s *session.Session) error { s.SetCodec(&replyingCodec{}); return nil },
 		}, o)
 		const pings = 50_000
 		wrote := make(chan error, 1)
@@ -401,7 +401,7 @@ func TestRepliesWaitForRoom(t *testing.T) {
 			_, err := io.WriteString(f.client, strings.Repeat("ping\n", pings))
 			wrote <- err
 		}()
-		await(t, func() bool { return f.s.Pauses() || f.srv.Stats().BytesIn == 5*pings })
+		await(t, func() bool { return f.s.IsOverloaded() || f.srv.Stats().BytesIn == 5*pings })
 		if n := f.s.Queued(); n > 64<<10 {
 			t.Errorf("%d bytes are waiting", n)
 		}

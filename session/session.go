@@ -4,100 +4,98 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
-	"github.com/sluice-push/sluice/internal/atomicany"
 	"github.com/sluice-push/sluice/internal/buffer"
-	"github.com/sluice-push/sluice/internal/waitlist"
+	"github.com/sluice-push/sluice/internal/goroutineconn"
+	"github.com/sluice-push/sluice/internal/writer"
 	"github.com/sluice-push/sluice/transport"
 )
 
-// Session is one live connection with identity. All methods may be called by any goroutine at any time, unless they say
-// otherwise, and none ever blocks but Close, those that wait for messages (Receive, Messages), those that wait until a large frame is
-// written (WriteLarge, WriteFile), and Send, Write and WriteShared under the Wait policy.
+// Session is one live connection with identity. All methods may be called by any goroutine at any time, unless they say otherwise. They do not
+// block, with these exceptions: Close; Receive and Messages, which wait for messages; WriteLarge and WriteFile, which wait until a large frame
+// is written; Send, SendAs, Write and WriteShared under the Wait policy; and all calls that send over a socket for datagrams that is not a
+// *udp.Conn.
 type Session struct {
-	// The order is that of use, for a session of thousands is cold when its turn comes: what it takes to send a frame on an idle
-	// connection lies in the first 128 bytes, what it takes to read and decode one in the next. An idle session is 568 bytes.
+	// The order of the fields is that of use: a session among thousands is not in the processor's cache when its dispatch begins. The first
+	// lines of the cache hold the fields for a write on an idle connection, the next ones those for a read and a decode. A session has 568
+	// bytes.
 
-	// Set when made; id, when it is admitted.
+	// "The lock" is the mutex of out. "The dispatching goroutine" is the one that dispatches the session at that time: see engineConn.
+
+	// Set when made, except for id, which is set when the session is added.
 	srv   *Server
-	c     carrier
-	value atomicany.Value
+	c     engineConn
+	value anyValue
 	id    uint64
 
-	packet *packetPeer   // the carrier, if the session is over datagrams; set when made
-	phase  atomic.Uint32 // written under mu by anybody
-	// Guarded by mu. The write path: see write.go.
-	pen       pen
-	corked    bool   // the messages of one read are being handled
-	overdue   bool   // the watch has seen the cork before
-	slot      uint8  // 1 + the slot in which the watch knows of the cork, or 0
-	want      bool   // TryWrite was refused and Writable is owed
-	notifying bool   // a goroutine is in notify
-	handshake bool   // the codec has not used anything yet
-	opened    bool   // Open was called; written only by who has the turn
-	ready     bool   // Open has returned
-	goodbye   bool   // Drain is owed when it has, and nothing is being handled
-	handling  bool   // the messages of one read are being handled, corked or not
-	manner    manner // what an ending session does when all is written
-	half      bool   // it has done so
-	discard   bool   // what arrives is thrown away undecoded; owned by who has the turn
-	paused    bool   // messages were left for later; owned by the turn
-	reset     bool   // the peer has reset the connection
-	mu        sync.Mutex
-	fd        int32 // a loop's: −1 when it is closed
-	q         *buffer.Queue
-	gathered  *buffer.Batch // what was sent meanwhile: see gather.go
-	// Written by who has the turn, under mu.
-	h       *Handler
-	codec   Codec
-	encoder Encoder // the codec, or nil
+	packet *packetConn   // the engine, if the session is over datagrams
+	phase  atomic.Uint32 // written with the lock held
+	fd     int32         // the socket of a session on a loop, -1 when it is closed; guarded by the lock
 
-	// Owned by who has the turn.
+	out writer.Writer // the write path
+
+	// Guarded by the lock.
+	slot         uint8   // 1 + the slot of the session in watchdog.corked, or 0
+	notifying    bool    // a goroutine runs notify
+	firstWait    bool    // the codec has not used any bytes yet
+	opened       bool    // Open was called; written by the dispatching goroutine
+	ready        bool    // Open has returned
+	drainOwed    bool    // Drain has to be called when the session is ready and no message is being handled
+	endMode      endMode // what an ending session does when everything is written
+	writeClosed  bool    // the connection has been half-closed
+	discardInput bool    // input is dropped without decoding; owned by the dispatching goroutine
+	paused       bool    // input was left for later; owned by the dispatching goroutine
+	reset        bool    // the peer has reset the connection
+
+	// Written by the dispatching goroutine with the lock held.
+	h     *Handler
+	codec Codec
+
+	// Owned by the dispatching goroutine.
 	replier  Replier
-	replies  []byte
-	o        *settings // written under mu
-	pull     *pull     // or nil; written under mu
+	o        *settings // written with the lock held
+	pull     *pull     // nil if messages are handled; written with the lock held
 	in       buffer.Inbound
-	handled  uint32       // messages of this read that were handled and are not counted
-	helpers  int32        // goroutines in drain, notify and abort; guarded by mu
-	lastRead atomic.Int64 // by the server's clock, as all times here
-	errand   *errand      // with an executor; set when made
+	handled  uint32        // messages of this read that have been handled but not counted
+	helpers  int32         // goroutines that helpLocked has started; guarded by the lock
+	lastRead atomic.Int64  // when bytes arrived last; all times are those of the server's clock
+	task     *executorTask // of a session with an executor; set when made
 
-	// The engine's: a connection and its goroutine (routine.go), or a seat in a loop (bare_linux.go).
-	own  *own // nil on a loop
-	seat seat
+	// Of the engine.
+	gor  *goroutineconn.Conn // nil on a loop
+	loop loopState
 
 	// Set when made.
+	peer  netip.AddrPort         // of the peer, for limits; not valid for a Unix socket
 	proxy *transport.ProxyHeader // or nil
-	place int32                  // among the server's; guarded by its mutex
+	place int32                  // index in the server's list of sessions; guarded by the server's mutex
 
-	unwritten atomic.Int32 // how much has to be written before another message is handled: see backpressure.go; written under mu
-	// Guarded by mu.
-	lost    int   // bytes that were gathered and could not be written any more
-	waiters *line // who waits for room in the queue, nil if nobody does
-	// The end: see close.go.
+	// Guarded by the lock. The end: see close.go.
 	info     *CloseInfo
-	endBy    int64 // when the handshake, or an ending session, is over at the latest; 0 is never
-	nextTick int64 // when Tick is called again; 0 is never
+	endBy    int64 // when the wait for first bytes, or the gentle end, times out; 0 is never
+	nextTick int64 // when Tick is due; 0 is never
 
-	done sync.WaitGroup // the turn, and with it everything
+	done sync.WaitGroup // done when the session has ended and Close of its handler has returned
 }
 
 // The phases of a session.
 const (
 	phaseOpen   uint32 = iota
-	phaseEnding        // no more writes are accepted, no more messages are handled; what waits is still written
+	phaseEnding        // no more frames are accepted and no more messages are handled; queued frames are still written
 	phaseClosed        // nothing is read or written
 )
 
-// newSession makes a session that is not yet running.
+// newSession makes a session that has no engine yet.
 func newSession(srv *Server, at *Attach) *Session {
-	s := &Session{srv: srv, h: srv.handler, o: &srv.o, handshake: at == nil}
-	s.in.Pool, s.in.Aside = &srv.pools.Read, srv.pools
+	s := &Session{srv: srv, h: srv.handler, o: &srv.o, firstWait: at == nil}
+	s.out.Init((*owner)(s), &s.o.writer)
+	s.in.Pool, s.in.PartialPools = &srv.pools.Read, srv.pools
 	if at != nil {
 		s.o = srv.limited(at.Limits)
+		s.out.SetConfig(&s.o.writer)
 	}
 	s.in.Limit = s.o.MaxMessage + headerSlack
 	codec := srv.codec
@@ -112,7 +110,7 @@ func newSession(srv *Server, at *Attach) *Session {
 	}
 	s.SetCodec(codec)
 	if srv.o.Executor != nil {
-		s.errand = &errand{task: s.execute, done: make(chan bool, 1), place: waitlist.Node[*Session]{Value: s}}
+		s.task = &executorTask{run: s.execute, done: make(chan bool, 1), place: waitNode[*Session]{Value: s}}
 	}
 	if s.h.Pull {
 		s.pullLocked()
@@ -124,23 +122,6 @@ func newSession(srv *Server, at *Attach) *Session {
 	return s
 }
 
-// onRoutine makes s a session with a goroutine of its own.
-func (s *Session) onRoutine(conn net.Conn) {
-	s.own, s.c = &own{conn: conn}, (*routine)(s)
-	s.own.io = newStream(s)
-}
-
-// Queued returns how many bytes wait to be written because the connection took no more, without those of large frames. What is being
-// written just now counts. Over datagrams, which do not wait, it is 0.
-func (s *Session) Queued() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.q == nil {
-		return 0
-	}
-	return s.q.Bytes()
-}
-
 // ID returns the session's number: unique within its server, never used again, at least 1.
 func (s *Session) ID() uint64 { return s.id }
 
@@ -150,32 +131,34 @@ func (s *Session) RemoteAddr() net.Addr { return s.c.remote() }
 // LocalAddr returns the address on this side, also after the session has ended.
 func (s *Session) LocalAddr() net.Addr { return s.c.local() }
 
-// Conn returns the connection under the session, for what only it knows, such as the state of its TLS. Reading, writing, closing
-// and setting deadlines are the session's alone. It is nil for sessions over datagrams that share a socket.
+// Conn returns the connection under the session, for example to ask for the state of its TLS. Only the session may read, write or close it, or
+// set its deadlines. Conn returns nil for sessions over datagrams that share a socket.
 func (s *Session) Conn() net.Conn { return s.c.net() }
 
-// ProxyHeader returns what a proxy said of the connection, for sessions that Serve accepted through a [transport.Listener] with PROXY
-// headers; otherwise nil. It must not be changed.
+// ProxyHeader returns the PROXY header of a session that Serve accepted through a [transport.Listener], or nil if there was none. It must not be
+// changed.
 func (s *Session) ProxyHeader() *transport.ProxyHeader { return s.proxy }
 
-// SetCodec changes the codec for everything that comes after. It may be called from Open, Message and Tick only; the message that is
-// being handled stays valid as if the old codec were still there.
+// SetCodec changes the codec for the bytes and messages that follow. It may be called from Open, Message and Tick only. The message that is
+// being handled stays valid.
 func (s *Session) SetCodec(c Codec) {
-	s.mu.Lock()
-	s.codec, s.encoder = c, c
-	s.mu.Unlock()
+	s.out.Lock()
+	s.codec = c
+	s.out.SetEncoder(c)
+	s.out.Unlock()
 	s.replier, _ = c.(Replier)
 	s.in.Need = 0
 }
 
-// Value returns what SetValue was last given; before that what [Attach].Value was, or nil.
+// Value returns the value that SetValue was last given. Before that it returns [Attach].Value, or nil.
 func (s *Session) Value() any { return s.value.Load() }
 
-// SetValue keeps the user's state of this session. Usually it is called once, in Open, with a pointer, which is what costs least.
+// SetValue stores a value of the caller with this session. Usually it is called once, in Open, with a pointer, which costs least.
 func (s *Session) SetValue(v any) { s.value.Store(v) }
 
-// Close ends the session at once, drops what the connection does not take at once, and waits until Close of its handler has returned. Called from any
-// handler of any session it does not wait: what is running there may be what it would wait for. Closing again only waits.
+// Close ends the session at once, and waits until Close of its handler has returned. Bytes that the connection does not take at once are
+// dropped. If a handler of any session calls Close, it does not wait: it might wait for the handler that called it. Another call of Close only
+// waits.
 func (s *Session) Close() {
 	s.Abort(ErrClosed)
 	if inHandler() {
@@ -183,27 +166,27 @@ func (s *Session) Close() {
 	}
 	s.done.Wait()
 	if s.srv.single {
-		s.srv.ended()
+		s.srv.waitGoroutines()
 	}
 }
 
-// Abort ends the session at once, ByLocal with cause, and drops what the connection does not take at once. It does not wait.
+// Abort ends the session at once, ByLocal with cause, and does not wait. Bytes that the connection does not take at once are dropped.
 func (s *Session) Abort(cause error) { s.fail(ByLocal, orClosed(cause)) }
 
-// End ends the session gently, ByLocal with cause: after all that waits it writes last, a frame already encoded, or nothing when
-// it is empty; then tells the peer that nothing more comes (on connections that can), and waits for the peer to end as well, for at
-// most Options.Linger. It returns at once; last is copied. From now on nothing more is accepted for writing and no more messages
-// are handled. A session that is ending or has ended stays as it is.
+// End ends the session gently, ByLocal with cause. Queued frames are written, and then last, an encoded frame, unless it is empty. Then the
+// connection is half-closed, if it can be, and the peer has Options.Linger to end its side. End returns at once, and copies last. From now on no
+// frames are accepted and no messages are handled. If the session is ending or has ended, End does nothing.
 func (s *Session) End(last []byte, cause error) {
-	s.end(&CloseInfo{By: ByLocal, Err: orClosed(cause)}, last, lingers)
+	s.end(&CloseInfo{By: ByLocal, Err: orClosed(cause)}, last, linger)
 }
 
-// EndWait is [Session.End] for protocols whose peers answer a goodbye, such as WebSocket (RFC 6455, section 7.1), and may take an end of
-// the stream right behind it for a broken connection. That is told only when the peer has said goodbye too, which is any error of the
-// codec, or has half-closed. What comes before is decoded, and neither handled nor replied to. Options.Linger bounds the wait for both the
-// goodbye and the peer's end; without it, and over datagrams, nobody is waited for. EndWait itself does not wait: it returns at once.
+// EndWait is [Session.End] for protocols with a closing handshake, such as WebSocket (RFC 6455, section 7.1). Their peers may take an end of the
+// stream right behind the closing frame for a broken connection. So EndWait half-closes only when the peer has sent its closing frame, which is
+// any error of the codec, or has half-closed. Messages that come before that are decoded, but neither handled nor replied to. Options.Linger
+// bounds the wait for both the closing frame and the peer's end. Without Options.Linger, and over datagrams, there is no wait. EndWait itself
+// returns at once.
 func (s *Session) EndWait(last []byte, cause error) {
-	s.end(&CloseInfo{By: ByLocal, Err: orClosed(cause)}, last, awaits)
+	s.end(&CloseInfo{By: ByLocal, Err: orClosed(cause)}, last, awaitPeer)
 }
 
 func orClosed(err error) error {
@@ -213,7 +196,7 @@ func orClosed(err error) error {
 	return err
 }
 
-// errLocked says why nothing can be sent, or nil.
+// errLocked returns the error of a call that sends, or nil if the session is open.
 func (s *Session) errLocked() error {
 	if s.phase.Load() == phaseOpen {
 		return nil

@@ -12,12 +12,13 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// BenchmarkStack reports the stack of a session with a goroutine that has echoed a message, and fails if that is more than a goroutine
-// begins with: most of what an idle session costs is its stack. The codec is the one that needs least: others, as codec.Length, have the stack
-// grow once, until the peer has been silent for a while. With the race detector functions need more, and how much depends on the processor.
+// BenchmarkStack reports the stack of a session that has a goroutine and has echoed a message. It fails if that is more than a goroutine begins
+// with, because most of the memory of an idle session is its stack. The codec needs little stack. With others, such as codec.Length, the stack
+// grows once, until the peer has been silent for a while. With the race detector functions need more stack, and how much depends on the
+// processor.
 func BenchmarkStack(b *testing.B) {
 	const sessions, begin, message = 1000, 2048, "hello"
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which makes stacks smaller again
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection shrinks stacks
 	for b.Loop() {
 		h := echo()
 		srv := session.NewServer(codec.Raw{}, &h, &session.Options{Engine: session.EngineGoroutine})
@@ -39,7 +40,7 @@ func BenchmarkStack(b *testing.B) {
 		each := float64(after.StackInuse-before.StackInuse) / sessions
 		b.ReportMetric(each, "B/session")
 		b.ReportMetric(0, "ns/op")
-		if each > begin*1.5 { // the next size is twice as much
+		if each > begin*1.5 { // a larger stack has twice the size
 			b.Errorf("a session needs %.0f bytes of stack, more than the %d with which it begins: functions below Message, or Send, need less", each, begin)
 		}
 		for _, c := range clients {

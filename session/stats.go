@@ -7,31 +7,31 @@ import (
 	"github.com/sluice-push/sluice/transport"
 )
 
-// Stats are the counters of a server since it was made, and the number of sessions now.
+// Stats are the counters of a server since it was made, and the numbers of its present sessions and event loops.
 type Stats struct {
-	Sessions int // live now
-	Loops    int // event loops now
+	Sessions int // sessions that are live now
+	Loops    int // event loops that there are now
 
 	Opened   uint64 // sessions whose Open was called
-	Closed   uint64 // sessions that ended after that
+	Closed   uint64 // sessions that ended after Open was called
 	Refused  uint64 // connections refused: by a limit, for their handshake or PROXY header, or by Open
 	Shed     uint64 // connections closed because there was no descriptor for them: see transport.Listener
 	Messages uint64 // messages handed to Message; those of one read are counted together, when they have been handled
 	BytesIn  uint64 // bytes received
 	BytesOut uint64 // bytes that connections took
-	Drops    uint64 // frames refused or dropped because a queue was full; not those that TryWrite did not take
+	Drops    uint64 // frames refused or dropped because a queue was full; frames that TryWrite did not take do not count
 	Panics   uint64 // panics in handlers and codecs
 
 	BadDatagrams  uint64 // datagrams whose rest could not be decoded, or that were too large
-	LostDatagrams uint64 // datagrams that were received and dropped: the inbox of their session was full, or it was ending
+	LostDatagrams uint64 // datagrams received and dropped: the inbox of their session was full, or the session was ending
 
-	TakenOver uint64 // handlers that kept a loop from others for too long, and lost it
-	Moved     uint64 // turns on goroutines because handlers were known to be slow, or by the executor
+	HandedOff uint64 // handlers that kept an event loop for too long, so that it was handed off
+	Moved     uint64 // dispatches on goroutines, because handlers had blocked before, or by the executor
 }
 
-// counters are spread over a few cache lines, so that sessions on different processors do not fight for one.
+// counters are spread over several cache lines, so that sessions on different processors do not contend for one.
 type counters struct {
-	opened, closed, refused, messages, bytesIn, bytesOut, drops, panics, takenOver, moved, bad, lost atomic.Uint64
+	opened, closed, refused, messages, bytesIn, bytesOut, drops, panics, handedOff, moved, bad, lost atomic.Uint64
 	_                                                                                                [64]byte
 }
 
@@ -40,7 +40,7 @@ const counterShards = 16
 // shard returns the counters in which s is counted.
 func (srv *Server) shard(s *Session) *counters { return &srv.counters[s.id%counterShards] }
 
-// Stats returns the server's counters. They are not read at one instant.
+// Stats returns the server's counters. They are not all read at the same instant.
 func (srv *Server) Stats() Stats {
 	st := Stats{Loops: srv.loops.count()}
 	srv.mu.Lock()
@@ -59,7 +59,7 @@ func (srv *Server) Stats() Stats {
 		st.BytesOut += c.bytesOut.Load()
 		st.Drops += c.drops.Load()
 		st.Panics += c.panics.Load()
-		st.TakenOver += c.takenOver.Load()
+		st.HandedOff += c.handedOff.Load()
 		st.Moved += c.moved.Load()
 		st.BadDatagrams += c.bad.Load()
 		st.LostDatagrams += c.lost.Load()

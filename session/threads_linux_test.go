@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// Replies that wait for peers that do not read keep no OS threads: the runtime ends a process that has 10,000. Handlers that compute before
-// they wait lose their loop to the watch.
+// Handlers wait for peers that do not read their replies, without keeping OS threads: the runtime ends a process that has 10,000. Handlers that
+// compute before they wait lose their loop to the watchdog.
 func TestUnreadPeersKeepNoThreads(t *testing.T) {
 	t.Run("after computing", func(t *testing.T) { unreadPeers(t, 30*time.Millisecond) })
 	t.Run("at once", func(t *testing.T) { unreadPeers(t, 0) })
@@ -52,14 +52,14 @@ func unreadPeers(t *testing.T, compute time.Duration) {
 		t.Cleanup(func() { _ = c.Close() })
 		write(t, c, "ask\n")
 	}
-	await(t, func() bool { return srv.Stats().TakenOver+srv.Stats().Moved >= peers })
+	await(t, func() bool { return srv.Stats().HandedOff+srv.Stats().Moved >= peers })
 
 	if more := threads(t) - before; more > most {
 		t.Errorf("%d more threads for %d peers that do not read", more, peers)
 	}
 }
 
-// Answers that peers do not read take neither goroutines nor much memory on event loops.
+// On event loops, answers that peers do not read take neither goroutines nor much memory.
 func TestUnreadPeersTakeNoGoroutines(t *testing.T) {
 	const peers, most = 100, 10
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -85,7 +85,7 @@ func TestUnreadPeersTakeNoGoroutines(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = c.Close() })
 		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
-		go func() { // until nothing is read any more, and the connection is closed
+		go func() { // until the connection is closed, because the server does not read any more
 			for err := error(nil); err == nil; {
 				_, err = c.Write(questions)
 			}
@@ -94,13 +94,13 @@ func TestUnreadPeersTakeNoGoroutines(t *testing.T) {
 	await(t, func() bool {
 		paused := 0
 		for s := range srv.Sessions() {
-			if s.Pauses() {
+			if s.IsOverloaded() {
 				paused++
 			}
 		}
 		return paused == peers
 	})
-	// On a busy machine some handlers lose their loop, and their goroutines stay for a moment.
+	// On a busy machine some handlers lose their loop, and their goroutines live for a moment longer.
 	await(t, func() bool { return runtime.NumGoroutine()-before-peers <= most })
 	for s := range srv.Sessions() {
 		if n := s.Queued(); n > 64<<10 {
@@ -109,7 +109,7 @@ func TestUnreadPeersTakeNoGoroutines(t *testing.T) {
 	}
 }
 
-// threads returns how many the process has. The runtime keeps those that it does not need any more.
+// threads returns how many OS threads the process has. The runtime never ends idle ones.
 func threads(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/task")

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// Tick needs no other function, no handshake, and no word of the peer.
+// Tick is called without other functions of the handler, without a handshake, and although the peer sends nothing.
 func TestTickAlone(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		ticks := make(chan struct{}, 100)
@@ -30,7 +30,7 @@ func TestTickAlone(t *testing.T) {
 	})
 }
 
-// A tick that is due while another function runs comes after it. A session that is always busy gets its ticks.
+// A tick that is due while another function runs follows that function. A session that is always busy gets its ticks.
 func TestTickOfABusySession(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		var ticked atomic.Int32
@@ -52,7 +52,7 @@ func TestTickOfABusySession(t *testing.T) {
 		more <- struct{}{}
 		for range rounds {
 			receive(t, running)
-			more <- struct{}{} // is there when this one is done
+			more <- struct{}{} // the next message arrives before this one has been handled
 			receive(t, time.After(50*time.Millisecond))
 			resume <- struct{}{}
 		}

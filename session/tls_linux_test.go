@@ -16,12 +16,12 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// insecure is the configuration of clients here.
+// insecure returns the configuration of the clients.
 func insecure() *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the certificate is not what is tested
 }
 
-// overTLSLoop returns a fixture with more clients, whose TLS the test does itself.
+// overTLSLoop returns a fixture, and a function that dials a client whose TLS the test does itself.
 func overTLSLoop(t *testing.T, h session.Handler, o *session.Options) (f *fixture, dial func() net.Conn) {
 	t.Helper()
 	var addr string
@@ -34,7 +34,7 @@ func overTLSLoop(t *testing.T, h session.Handler, o *session.Options) (f *fixtur
 	return f, func() net.Conn { return dialTCP(t, addr) }
 }
 
-// Sessions move to a loop when the test of crypto/tls succeeds. Otherwise they have goroutines, and the log says so once.
+// If the test of crypto/tls succeeds, sessions are on a loop. Otherwise they have goroutines, and the log says so once.
 func TestTLSMovesToALoop(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -74,7 +74,7 @@ func TestTLSMovesToALoop(t *testing.T) {
 	}
 }
 
-// What Conn returns says the same as on a goroutine: the state of TLS, and the socket.
+// Conn returns the same as for a goroutine: the state of TLS, and the socket.
 func TestTLSLoopConn(t *testing.T) {
 	f, _ := overTLSLoop(t, echo(), nil)
 	c := f.s.Conn().(*tls.Conn)
@@ -95,7 +95,7 @@ func TestTLSLoopConn(t *testing.T) {
 	expect(t, f.client, "hello\n")
 }
 
-// Both versions, Unix sockets, and bytes that the client sends together with the end of its handshake.
+// Both versions of TLS, Unix sockets, and bytes that the client sends together with the end of its handshake.
 func TestTLSLoopKinds(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
@@ -119,7 +119,7 @@ func TestTLSLoopKinds(t *testing.T) {
 				_ = conn.SetDeadline(time.Now().Add(limit))
 				config := insecure()
 				config.MinVersion, config.MaxVersion = version, version
-				c := tls.Client(&lazy{Conn: conn}, config)
+				c := tls.Client(&delayedConn{Conn: conn}, config)
 				long := strings.Repeat(strings.Repeat("x", 50<<10)+"\n", 3)
 				write(t, c, "hello\n"+long)
 				expect(t, c, "hello\n"+long)
@@ -131,18 +131,18 @@ func TestTLSLoopKinds(t *testing.T) {
 	}
 }
 
-// lazy holds back what is written until something is to be read, so that the end of a handshake leaves together with what follows.
-type lazy struct {
+// delayedConn delays writes until the next read, so that the end of a handshake leaves together with the bytes behind it.
+type delayedConn struct {
 	net.Conn
 	held []byte
 }
 
-func (c *lazy) Write(p []byte) (int, error) {
+func (c *delayedConn) Write(p []byte) (int, error) {
 	c.held = append(c.held, p...)
 	return len(p), nil
 }
 
-func (c *lazy) Read(p []byte) (int, error) {
+func (c *delayedConn) Read(p []byte) (int, error) {
 	if len(c.held) > 0 {
 		if _, err := c.Conn.Write(c.held); err != nil {
 			return 0, err
@@ -152,7 +152,7 @@ func (c *lazy) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// A peer may change its keys at any time and ask for the same, in messages cut anywhere: the answer comes without a word of ours.
+// A peer may change its keys at any time and ask for the same, in records split anywhere. The answer needs no frame from the session.
 func TestTLSLoopKeyUpdate(t *testing.T) {
 	_, dial := overTLSLoop(t, echo(), nil)
 	p := newTLSPeer(t, dial())
@@ -181,13 +181,13 @@ func TestTLSLoopKeyUpdate(t *testing.T) {
 	}
 }
 
-// A peer that asks for answers and does not read them is ended before they take much memory.
+// A peer that asks for answers and does not read them is disconnected before they take much memory.
 func TestTLSLoopFlood(t *testing.T) {
 	o := smallBuffers()
 	o.WriteTimeout = -1
 	f, dial := overTLSLoop(t, session.Handler{}, o)
 	conn := dial()
-	_ = conn.(*net.TCPConn).SetReadBuffer(64 << 10) // with a few KiB the kernel throws acknowledgements away together with data, and both wait
+	_ = conn.(*net.TCPConn).SetReadBuffer(64 << 10) // with a few KiB the kernel drops acknowledgements together with data, and both sides wait
 	p := newTLSPeer(t, conn)
 	for {
 		if _, err := conn.Write(append(p.updateKeys(5), p.seal(recordApplication, []byte("\n"))...)); err != nil {
@@ -199,13 +199,13 @@ func TestTLSLoopFlood(t *testing.T) {
 	}
 }
 
-// The types of an alert, and one that is no error: RFC 8446 section 6.
+// The types of an alert, and the alert that is no error: RFC 8446 section 6.
 const (
 	recordAlert = 21
 	closeNotify = 0
 )
 
-// alertOf reads records until an alert comes, and returns the data before it, and that.
+// alertOf reads records until an alert comes. It returns the data before the alert, and the alert.
 func alertOf(t *testing.T, p *tlsPeer) (data string, alert []byte) {
 	t.Helper()
 	for {
@@ -221,8 +221,8 @@ func alertOf(t *testing.T, p *tlsPeer) (data string, alert []byte) {
 	}
 }
 
-// Whoever ends a connection says so in the language of TLS, and a peer that breaks it is told.
-func TestTLSLoopSaysGoodbye(t *testing.T) {
+// Whichever side ends the connection, the other one gets a closing alert. A peer that violates TLS gets an alert with the error.
+func TestTLSLoopSendsCloseAlert(t *testing.T) {
 	broken := func(t *testing.T, p *tlsPeer) {
 		record := p.seal(recordApplication, []byte("hello\n"))
 		record[len(record)-1] ^= 1
@@ -252,7 +252,7 @@ func TestTLSLoopSaysGoodbye(t *testing.T) {
 	}
 }
 
-// What a full socket has no room for, a record of it inside TLS, is still delivered when the session is ended, and then its end.
+// When a session ends, bytes that found no room in the socket, and a record of them inside TLS, are still delivered, and then the end.
 func TestTLSLoopEndsWhenFull(t *testing.T) {
 	h, sessions := opened(2)
 	o := smallBuffers()
@@ -276,7 +276,7 @@ func TestTLSLoopEndsWhenFull(t *testing.T) {
 	}
 }
 
-// A session that ends during its handshake leaves nothing behind, and nobody waits for it.
+// A session that ends during its handshake leaves nothing behind, and its end does not wait for the peer.
 func TestTLSLoopEndsInTheHandshake(t *testing.T) {
 	ends := map[string]func(srv *session.Server, c net.Conn){
 		"abort": func(srv *session.Server, _ net.Conn) {
@@ -317,7 +317,7 @@ func TestTLSLoopEndsInTheHandshake(t *testing.T) {
 	}
 }
 
-// What is sent before the handshake is done is sent after it.
+// Frames that are sent before the handshake is done leave after it.
 func TestTLSLoopEarlySend(t *testing.T) {
 	h, _ := opened(1)
 	srv := session.NewServer(line, &h, &session.Options{TLS: serverTLS()})
@@ -337,7 +337,7 @@ func TestTLSLoopEarlySend(t *testing.T) {
 	expect(t, c, "hello\n")
 }
 
-// A connection that was accepted elsewhere gets TLS as well, from its first byte on, unless it has it.
+// A connection that was accepted elsewhere gets TLS as well, from its first byte on, unless it speaks TLS already.
 func TestTLSServeConn(t *testing.T) {
 	client := func(t *testing.T, conn net.Conn) {
 		t.Helper()
@@ -395,7 +395,7 @@ func TestTLSServeConn(t *testing.T) {
 	}
 }
 
-// What the connection has taken and has no room for is sent when there is, although nothing else is to be sent.
+// Bytes that the connection has taken but could not send are sent when there is room, although no other frames are sent.
 func TestTLSLoopSendsTheRest(t *testing.T) {
 	h, sessions := opened(2)
 	_, dial := overTLSLoop(t, h, smallBuffers())
@@ -403,7 +403,7 @@ func TestTLSLoopSendsTheRest(t *testing.T) {
 	p := newTLSPeer(t, dial())
 	s := receive(t, sessions)
 	sent := 0
-	for frame := make([]byte, 10_000); !session.Holding(s); sent += len(frame) {
+	for frame := make([]byte, 10_000); !session.HasPending(s); sent += len(frame) {
 		if err := s.Write(frame); err != nil {
 			t.Fatal(err)
 		}
@@ -417,10 +417,10 @@ func TestTLSLoopSendsTheRest(t *testing.T) {
 			got += len(data)
 		}
 	}
-	await(t, func() bool { return !s.Holds() })
+	await(t, func() bool { return !s.HasQueueOrWriter() })
 }
 
-// An end for which there is no room comes later, and the peer has its time to end as well.
+// If there is no room for the closing alert, it is sent later, and then the peer has Linger to end its side.
 func TestAnEndThatIsHeld(t *testing.T) {
 	overSome(t, func(tr transport) bool { return tr.engine == session.EngineLoop }, func(t *testing.T, tr transport) {
 		ends := make(chan *atomic.Int64, 1)
@@ -439,7 +439,7 @@ func TestAnEndThatIsHeld(t *testing.T) {
 	})
 }
 
-// What has arrived for one session is not mixed up with what has for another, also when it is more than fits at once.
+// Bytes of one session are not mixed up with those of another, also if more arrive than fit into the buffer.
 func TestTLSLoopLargeMessages(t *testing.T) {
 	const clients, size = 6, 400 << 10
 	f, _ := overTLSLoop(t, echo(), &session.Options{MaxMessage: 1 << 20, QueueBytes: 4 << 20})

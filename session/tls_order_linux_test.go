@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// records reads what a peer has sent as data, without what TLS says of its own accord.
+// records reads the data that a peer has sent, without records that TLS sends by itself.
 type records struct {
 	p    *tlsPeer
 	rest []byte
@@ -30,13 +30,13 @@ func (r *records) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// What TLS has to say in the middle of a turn does not overtake what was gathered before, nor does what others send meanwhile.
+// Records that TLS sends by itself during a dispatch do not overtake corked frames, nor do frames of other goroutines.
 func TestTLSLoopAnswersInOrder(t *testing.T) {
-	const rounds, messages, others = 60, 80, 200 // messages of one write are more than MaxMessage together, so that they come in two steps
+	const rounds, messages, others = 60, 80, 200 // messages of one write are longer than MaxMessage together, so they arrive in two steps
 	sessions := make(chan *session.Session, 2)
 	_, dial := overTLSLoop(t, session.Handler{
 		Open: func(s *session.Session) error {
-			g := newTongues()
+			g := newEncoderSet()
 			s.SetValue(g)
 			s.SetCodec(g.own)
 			sessions <- s
@@ -60,7 +60,7 @@ func TestTLSLoopAnswersInOrder(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			for range others {
-				if err := s.SendAs(s.Value().(*tongues).text, []byte("other")); err != nil {
+				if err := s.SendAs(s.Value().(*encoderSet).text, []byte("other")); err != nil {
 					t.Error(err)
 					return
 				}
@@ -68,7 +68,7 @@ func TestTLSLoopAnswersInOrder(t *testing.T) {
 		})
 		write(t, p.conn, string(all))
 		for range messages + 1 + others {
-			if _, number, msg := readSaid(t, from); number != next {
+			if _, number, msg := readSent(t, from); number != next {
 				t.Fatalf("number %d (%.9q) came when it was the turn of %d", number, msg, next)
 			}
 			next++

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// valve makes a fixture whose session writes to a valve.
+// valve makes a fixture whose session writes to a ValveStream.
 func valve(t *testing.T, h session.Handler, o *session.Options) (*fixture, *session.ValveStream) {
 	t.Helper()
 	var v *session.ValveStream
@@ -43,8 +43,8 @@ func TestTryWriteTakesWhatTheSocketTakes(t *testing.T) {
 		name  string
 		room  int
 		taken int
-		first string // what is written at once
-		all   string // what is written when there is room
+		first string // written at once
+		all   string // written when there is room
 	}{
 		{"nothing", 0, 0, "", ""},
 		{"a byte of the first", 1, 1, "a", "aaa"},
@@ -65,7 +65,7 @@ func TestTryWriteTakesWhatTheSocketTakes(t *testing.T) {
 			if tt.taken == 3 {
 				return
 			}
-			for range 3 { // one call for any number of refusals
+			for range 3 { // one call of Writable for any number of refusals
 				if taken, err := f.s.TryWrite(frames("zzz")); taken != 0 || err != nil {
 					t.Fatalf("took %d, %v while something waits", taken, err)
 				}
@@ -114,7 +114,7 @@ func TestTryWriteOfMuch(t *testing.T) {
 	}
 }
 
-// A handler that takes its time does not keep back the call of Writable.
+// A slow handler does not delay the call of Writable.
 func TestWritableDuringAHandler(t *testing.T) {
 	writable, running, resume := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	f, v := valve(t, session.Handler{
@@ -131,7 +131,7 @@ func TestWritableDuringAHandler(t *testing.T) {
 	receive(t, writable)
 }
 
-// A refusal from within Writable is owed a call like any other.
+// A refusal during Writable is followed by a call like any other.
 func TestWritableAgain(t *testing.T) {
 	const rounds = 100
 	var cursor atomic.Int64
@@ -146,15 +146,14 @@ func TestWritableAgain(t *testing.T) {
 			close(done)
 			return
 		}
-		v.Give(4) // more than one frame, less than two: the third is refused each time
+		v.Give(4) // more than one frame, and less than two: the third frame is refused each time
 	}}, nil)
 	_, _ = f.s.TryWrite(frames("abc"))
 	v.Give(4)
 	receive(t, done)
 }
 
-// What another goroutine sends while TryWrite is writing comes after the frame that is on its way, also when only a part of that
-// could be written.
+// A frame that another goroutine sends during a TryWrite follows the frame that is being written, also if that could be written only in part.
 func TestTryWriteAndSendAtOnce(t *testing.T) {
 	f, v := valve(t, session.Handler{}, nil)
 	v.Give(5)
@@ -195,8 +194,8 @@ func TestTryWriteAfterTheEnd(t *testing.T) {
 
 func second[A, B any](_ A, b B) B { return b }
 
-// A writer offers numbered frames in random portions to a peer that reads in random dribbles; another one sends. The peer must see
-// exactly what was taken, in order, and no call of Writable may be lost: the writer waits for nothing else.
+// A writer offers numbered frames in random portions to a peer that reads random amounts, while another goroutine sends. The peer must get
+// exactly the frames that were taken, in order. No call of Writable may be lost, because the writer waits for nothing else.
 func TestTryWriteToADribblingPeer(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		const writers, rounds = 3, 400
@@ -217,20 +216,20 @@ func TestTryWriteToADribblingPeer(t *testing.T) {
 		}
 		f := newFixture(t, tr, codec.Length{Max: 1 << 20}, h, smallBuffers())
 		var wg sync.WaitGroup
-		for who := range writers {
-			rnd := rand.New(rand.NewPCG(uint64(who), 1)) //nolint:gosec // repeatable
+		for sender := range writers {
+			rnd := rand.New(rand.NewPCG(uint64(sender), 1)) //nolint:gosec // repeatable
 			wg.Go(func() {
 				for next := 0; next < rounds; {
 					var offer [][]byte
 					for i := next; i < min(next+1+rnd.IntN(40), rounds); i++ {
-						offer = append(offer, numbered(who, i, rnd.IntN(2000)))
+						offer = append(offer, numbered(sender, i, rnd.IntN(2000)))
 					}
 					gate.Lock()
 					calls := gate.calls
 					gate.Unlock()
 					taken, err := f.s.TryWrite(offer)
 					if err != nil {
-						t.Errorf("writer %d: %v", who, err)
+						t.Errorf("writer %d: %v", sender, err)
 						return
 					}
 					next += taken
@@ -242,7 +241,7 @@ func TestTryWriteToADribblingPeer(t *testing.T) {
 				}
 			})
 		}
-		wg.Go(func() { // and one who sends
+		wg.Go(func() { // the other sender
 			for i := range rounds {
 				p := numbered(writers, i, i)
 				if err := f.s.Send(p[4:]); err != nil {
@@ -254,11 +253,11 @@ func TestTryWriteToADribblingPeer(t *testing.T) {
 		next := make([]int, writers+1)
 		dribble := &dribbleReader{r: f.client, rnd: rand.New(rand.NewPCG(7, 7))} //nolint:gosec // repeatable
 		for range (writers + 1) * rounds {
-			who, i := readNumbered(t, dribble)
-			if next[who] != i {
-				t.Fatalf("frame %d of writer %d came, expected %d", i, who, next[who])
+			sender, i := readNumbered(t, dribble)
+			if next[sender] != i {
+				t.Fatalf("frame %d of writer %d came, expected %d", i, sender, next[sender])
 			}
-			next[who]++
+			next[sender]++
 		}
 		testwait.Return(t, wg.Wait)
 		f.s.End(nil, nil)
@@ -268,36 +267,36 @@ func TestTryWriteToADribblingPeer(t *testing.T) {
 	})
 }
 
-// numbered makes a length-prefixed frame that says who wrote it, which one it is, and has size bytes more that depend on both.
-func numbered(who, i, size int) []byte {
+// numbered makes a length-prefixed frame with the number of its writer, its own number, and size more bytes that depend on both.
+func numbered(sender, i, size int) []byte {
 	p := binary.BigEndian.AppendUint32(nil, uint32(8+size))
-	p = binary.BigEndian.AppendUint32(p, uint32(who))
+	p = binary.BigEndian.AppendUint32(p, uint32(sender))
 	p = binary.BigEndian.AppendUint32(p, uint32(i))
-	return append(p, bytes.Repeat([]byte{byte(who + i)}, size)...)
+	return append(p, bytes.Repeat([]byte{byte(sender + i)}, size)...)
 }
 
-func readNumbered(t *testing.T, r io.Reader) (who, i int) {
+func readNumbered(t *testing.T, r io.Reader) (sender, i int) {
 	t.Helper()
 	var head [12]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		t.Fatal(err)
 	}
 	size := int(binary.BigEndian.Uint32(head[:])) - 8
-	who, i = int(binary.BigEndian.Uint32(head[4:])), int(binary.BigEndian.Uint32(head[8:]))
-	if size < 0 || size > 1<<20 || who > 100 {
-		t.Fatalf("a frame of %d bytes by %d", size, who)
+	sender, i = int(binary.BigEndian.Uint32(head[4:])), int(binary.BigEndian.Uint32(head[8:]))
+	if size < 0 || size > 1<<20 || sender > 100 {
+		t.Fatalf("a frame of %d bytes by %d", size, sender)
 	}
 	rest := make([]byte, size)
 	if _, err := io.ReadFull(r, rest); err != nil {
 		t.Fatal(err)
 	}
-	if want := bytes.Repeat([]byte{byte(who + i)}, size); !bytes.Equal(rest, want) {
-		t.Fatalf("frame %d of writer %d is broken", i, who)
+	if want := bytes.Repeat([]byte{byte(sender + i)}, size); !bytes.Equal(rest, want) {
+		t.Fatalf("frame %d of writer %d is broken", i, sender)
 	}
-	return who, i
+	return sender, i
 }
 
-// dribbleReader reads a random little at a time.
+// dribbleReader reads a few bytes at a time, at random.
 type dribbleReader struct {
 	r   io.Reader
 	rnd *rand.Rand
@@ -307,12 +306,12 @@ func (d *dribbleReader) Read(p []byte) (int, error) {
 	return d.r.Read(p[:min(len(p), 1+d.rnd.IntN(700))])
 }
 
-// A peer that never reads costs the tail of one frame, however much is offered; it is ended for it, and nobody else notices.
+// A peer that never reads costs the tail of one frame, however much is offered. Its session times out, and other sessions are not affected.
 func TestAPeerThatNeverReads(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		o := smallBuffers()
 		o.WriteTimeout = 100 * time.Millisecond
-		if tr.name == "pipe" { // which keeps nothing: the other peer below must be in time, too
+		if tr.name == "pipe" { // a pipe has no buffer, so the other peer below would have to be in time, too
 			o.WriteTimeout = time.Second
 		}
 		writable := make(chan struct{}, 1)
@@ -347,7 +346,7 @@ func TestAPeerThatNeverReads(t *testing.T) {
 		if info.By != session.ByTimeout || !errors.Is(info.Err, session.ErrTimeout) {
 			t.Errorf("ended by %v: %v", info.By, info.Err)
 		}
-		if strings.HasPrefix(tr.name, "tls ") { // which may be holding a record
+		if strings.HasPrefix(tr.name, "tls ") { // the session may hold a record
 			most = max(most, 16<<10)
 		}
 		if info.Undelivered > most {
@@ -358,18 +357,18 @@ func TestAPeerThatNeverReads(t *testing.T) {
 	})
 }
 
-// Without bytes to write, waiting for room asks the kernel, which must agree with what writing finds.
+// If there are no bytes to write, a wait for room asks the kernel, which must agree with the result of a write.
 func TestWritableIsToldWhenTheSocketWasFullAtAFrame(t *testing.T) {
 	overSome(t, direct, func(t *testing.T, tr transport) {
 		writable := make(chan struct{}, 10)
 		f := newFixture(t, tr, line, session.Handler{Writable: func(*session.Session) { writable <- struct{}{} }},
 			&session.Options{SendBuffer: 4 << 10, HandshakeTimeout: -1})
-		if c, ok := f.client.(*net.TCPConn); ok { // which would drop very many small segments, and get them again much later
+		if c, ok := f.client.(*net.TCPConn); ok { // with very many small segments TCP would drop some, and send them again much later
 			_ = c.SetReadBuffer(4 << 10)
 		}
 		for range 3 {
 			sent := 0
-			for { // frames of one byte are taken whole or not at all
+			for { // frames of one byte are never taken in part
 				taken, err := f.s.TryWrite(frames("x"))
 				if err != nil {
 					t.Fatal(err)
@@ -389,8 +388,8 @@ func TestWritableIsToldWhenTheSocketWasFullAtAFrame(t *testing.T) {
 }
 
 func ExampleSession_TryWrite() {
-	// A subscriber that is served from a log: cursor is the next entry to send. Serving it again from Writable is all that a slow
-	// client takes; entries it has no room for stay in the log and are kept by nobody else.
+	// A subscriber that is served from a log. The cursor is the next entry to send. If the client is slow, Writable serves it again later.
+	// Entries that find no room stay in the log, and nothing else keeps them.
 	log := [][]byte{[]byte("first\n"), []byte("second\n"), []byte("third\n")}
 	var mu sync.Mutex
 	cursor := 0

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// player is a state.
+// player is the state of a session.
 type player struct {
 	name     string
 	messages atomic.Int64
@@ -78,7 +78,7 @@ func TestTyped(t *testing.T) {
 	})
 }
 
-// The state meets Attach.Value, a refusal, and what does not belong there.
+// The state in combination with Attach.Value, a refusal, and a Value of another type.
 func TestTypedState(t *testing.T) {
 	tests := map[string]struct {
 		h     session.Typed[string]
@@ -88,7 +88,7 @@ func TestTypedState(t *testing.T) {
 	}{
 		"attached":  {session.Typed[string]{}, "attached", "attached", ""},
 		"none":      {session.Typed[string]{}, nil, "", ""},
-		"something": {session.Typed[string]{}, 7, "", "the Value is a int and not the state, a string"},
+		"something": {session.Typed[string]{}, 7, "", "the Value has type int, expected string"},
 		"made": {session.Typed[string]{Open: func(s *session.Session) (string, error) {
 			return s.Value().(string) + " and made", nil
 		}}, "attached", "attached and made", ""},
@@ -151,7 +151,7 @@ func TestTypedAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A handler with one state leaves a session to a handler with another.
+// A handler with one type of state hands a session to a handler with another.
 func TestTypedUpgrade(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		second := session.Typed[int]{Message: func(s *session.Session, n int, msg []byte) {

@@ -2,11 +2,11 @@ package session
 
 import "time"
 
-// What a session may have of its own, instead of the server's: a codec (SetCodec), a handler, limits. All three are changed by who has
-// the turn, so a protocol that begins with one language and goes on in another switches in the middle of Message.
+// Settings of one session in place of the server's: a codec (SetCodec), a handler, limits. The dispatching goroutine changes them, so a
+// connection can change its protocol in the middle of Message.
 
-// Limits are the options that a session may have of its own. Zero keeps the server's; negative means what it means in [Options], off
-// where there is such a thing.
+// Limits are the options that one session may have in place of the server's. Zero keeps the server's option. Negative means the same as in
+// [Options]: off, if the option can be off.
 type Limits struct {
 	MaxMessage   int
 	QueueBytes   int
@@ -19,10 +19,10 @@ type Limits struct {
 	TickInterval time.Duration
 }
 
-// limitsMax is how many different limits are shared: sessions with others have a copy each.
+// limitsMax is how many different Limits are shared between sessions. With further ones, each session has settings of its own.
 const limitsMax = 64
 
-// limited returns the server's settings with l instead, the same for all who ask for it.
+// limited returns the server's settings with those of l that are not zero. Calls with equal l share the settings, up to limitsMax.
 func (srv *Server) limited(l Limits) *settings {
 	if l == (Limits{}) {
 		return &srv.o
@@ -33,6 +33,7 @@ func (srv *Server) limited(l Limits) *settings {
 		return o
 	}
 	o := l.settings(srv.o.Options)
+	o.writer.Pools = srv.pools
 	if srv.limits == nil {
 		srv.limits = make(map[Limits]*settings)
 	}
@@ -42,7 +43,7 @@ func (srv *Server) limited(l Limits) *settings {
 	return &o
 }
 
-// settings returns what o is with l.
+// settings returns the settings that follow from o and l.
 func (l *Limits) settings(o Options) settings {
 	o.MaxMessage = size(l.MaxMessage, o.MaxMessage, -1)
 	o.QueueBytes = size(l.QueueBytes, o.QueueBytes, -1)
@@ -60,7 +61,7 @@ func (l *Limits) settings(o Options) settings {
 	return o.settings()
 }
 
-// instead returns d or, when it is zero, what Options have to say for the time old, of which 0 is off.
+// instead returns d. If d is zero, it returns the value in Options that stands for the time old, of which 0 is off.
 func instead(d, old time.Duration) time.Duration {
 	switch {
 	case d != 0:
@@ -72,7 +73,7 @@ func instead(d, old time.Duration) time.Duration {
 	}
 }
 
-// limited returns the settings of a session with l.
+// limited returns the settings of this session with l.
 func (s *Session) limited(l Limits) *settings {
 	if s.packet != nil {
 		return s.srv.packetLimited(l)
@@ -80,23 +81,24 @@ func (s *Session) limited(l Limits) *settings {
 	return s.srv.limited(l)
 }
 
-// SetLimits gives the session limits of its own from now on, in place of the server's, not of those that an earlier call gave it. It
-// may be called from Open, Message and Tick only. What has arrived, or is in the queue, and is more than the new limits allow is not
-// lost for that; times that are running are measured against the new ones.
+// SetLimits replaces the server's limits for this session from now on; limits of an earlier call do not count. It may be called from Open,
+// Message and Tick only. Bytes that have arrived, and frames in the queue, are not lost if they exceed the new limits. Timeouts that are running
+// are measured against the new limits.
 func (s *Session) SetLimits(l Limits) {
 	o := s.limited(l)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.out.Lock()
+	defer s.out.Unlock()
 	old := s.o
 	s.o = o
-	// Bytes that are there are decoded, and refused, by the codec. There is always room for one more, so that it is asked.
+	s.out.SetConfig(&o.writer)
+	// The codec decodes, and refuses, bytes that have arrived already. There is always room for one more byte, so that the codec is called.
 	s.in.Limit = max(o.MaxMessage+headerSlack, len(s.in.Unread())+1)
 	s.in.Need = 0
 	if s.phase.Load() != phaseOpen {
 		return
 	}
 	now := s.srv.clock()
-	if o.IdleTimeout > 0 && old.IdleTimeout == 0 { // until now nobody noted when something arrived
+	if o.IdleTimeout > 0 && old.IdleTimeout == 0 { // lastRead is kept only while there is an IdleTimeout
 		s.lastRead.Store(now)
 	}
 	if o.TickInterval != old.TickInterval {
@@ -106,20 +108,17 @@ func (s *Session) SetLimits(l Limits) {
 		}
 	}
 	s.armLocked()
-	if s.waiters != nil && s.q != nil {
-		s.letInLocked()
-	}
 }
 
-// SetHandler gives the session another handler from now on; nil handles nothing. It may be called from Open, Message and Tick only. A
-// session is opened once, so Open of h is not called; Close of h is, in the end, and that of the handler before it is not. h must not be
-// changed afterwards: it may be shared by any number of sessions.
+// SetHandler gives the session another handler from now on. With a nil handler, messages are dropped. It may be called from Open, Message and
+// Tick only. A session is opened once, so Open of h is not called. When the session ends, Close of h is called, and Close of the handler before
+// it is not. Any number of sessions may share h, which must not be changed afterwards.
 func (s *Session) SetHandler(h *Handler) {
 	if h == nil {
 		h = new(Handler)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.out.Lock()
+	defer s.out.Unlock()
 	s.h = h
 	if h.Pull {
 		s.pullLocked()

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// A session begins with lines and goes on, in the middle of what arrives, with another codec, another handler and other limits.
+// A session begins with lines. In the middle of its input it changes to another codec, another handler and other limits.
 func TestUpgrade(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		big := strings.Repeat("0123456789", 20_000)
@@ -59,7 +59,7 @@ func TestUpgrade(t *testing.T) {
 	})
 }
 
-// Each limit of a session holds, whether Open sets it or ServeConn is given it.
+// Each limit of one session holds, whether Open sets it or ServeConn gets it.
 func TestLimitsOfOneSession(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -88,7 +88,7 @@ func TestLimitsOfOneSession(t *testing.T) {
 					},
 					Tick: func(s *session.Session) { s.Abort(errTicked) },
 				}
-				if tt.name == "not idle" || tt.name == "no tick" { // it might be over before Open
+				if tt.name == "not idle" || tt.name == "no tick" { // the session might end before Open
 					tt.server.HandshakeTimeout = -1
 				}
 				f := newFixture(t, tr, line, h, &tt.server)
@@ -103,7 +103,7 @@ func TestLimitsOfOneSession(t *testing.T) {
 
 var errTicked = errors.New("ticked")
 
-// Zero keeps what the server has, also that something is off, and negative is off.
+// Zero keeps the server's option, also one that is off. Negative is off.
 func TestLimitsOverOptions(t *testing.T) {
 	full := session.Options{
 		MaxMessage: 1, QueueBytes: 2, QueueFrames: 3, QueueAge: 4, Policy: session.Refuse, WriteTimeout: 5, HandshakeTimeout: 6, IdleTimeout: 7,
@@ -173,7 +173,7 @@ func TestAttachLimits(t *testing.T) {
 	}
 }
 
-// Waiters come in when the limits of a queue grow. A nil handler handles nothing.
+// If the limits of a queue grow, waiting callers are admitted. A nil handler drops messages.
 func TestLimitsGrow(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		grown := make(chan struct{})
@@ -211,7 +211,7 @@ func TestLimitsGrow(t *testing.T) {
 	})
 }
 
-// Neither Drain nor Writable is called before Open has returned, and both are called after.
+// Neither Drain nor Writable is called before Open has returned, and both are called after that.
 func TestNothingBeforeOpen(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		goOn := make(chan struct{})
@@ -265,7 +265,7 @@ func TestNothingBeforeOpen(t *testing.T) {
 				}
 			}
 		}()
-		await(t, func() bool { return !s.Holds() })
+		await(t, func() bool { return !s.HasQueueOrWriter() })
 		if len(calls) != 0 {
 			t.Error(testwait.Receive(t, calls))
 		}
@@ -281,7 +281,7 @@ func TestNothingBeforeOpen(t *testing.T) {
 	})
 }
 
-// A server that shuts down during Open drains the session when Open has returned.
+// If a server shuts down during Open, Drain is called when Open has returned.
 func TestShutdownDuringOpen(t *testing.T) {
 	overSome(t, direct, func(t *testing.T, tr transport) {
 		goOn, began, calls := make(chan struct{}), make(chan struct{}), make(chan bool, 10)

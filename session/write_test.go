@@ -18,17 +18,17 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// Eight goroutines send while the handler replies: everything arrives, in the order of each sender's calls.
+// Eight goroutines send while the handler replies. All messages arrive, in the order of each sender's calls.
 func TestOrderOfSenders(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		const senders, rounds = 8, 300
-		h := echo() // which is sender 0
+		h := echo() // the handler is sender 0
 		f := newFixture(t, tr, codec.Length{Max: 1 << 20}, h, smallBuffers())
 		var wg sync.WaitGroup
-		for who := 1; who <= senders; who++ {
+		for sender := 1; sender <= senders; sender++ {
 			wg.Go(func() {
 				for i := range rounds {
-					p := numbered(who, i, 100*who)
+					p := numbered(sender, i, 100*sender)
 					var err error
 					switch i % 3 {
 					case 0:
@@ -38,7 +38,7 @@ func TestOrderOfSenders(t *testing.T) {
 					default:
 						err = f.s.WriteShared(p)
 					}
-					clear(p[:min(len(p), 12*(1-i%3/2))]) // only a shared frame must stay as it is
+					clear(p[:min(len(p), 12*(1-i%3/2))]) // only a shared frame must not change
 					if err != nil {
 						t.Error(err)
 						return
@@ -62,18 +62,18 @@ func TestOrderOfSenders(t *testing.T) {
 		next := make([]int, senders+1)
 		in := bufio.NewReader(f.client)
 		for range (senders + 1) * rounds {
-			who, i := readNumbered(t, in)
-			if next[who] != i {
-				t.Fatalf("frame %d of sender %d came, expected %d", i, who, next[who])
+			sender, i := readNumbered(t, in)
+			if next[sender] != i {
+				t.Fatalf("frame %d of sender %d came, expected %d", i, sender, next[sender])
 			}
-			next[who]++
+			next[sender]++
 		}
 		testwait.Return(t, wg.Wait)
 	})
 }
 
-// The replies to the messages of one read leave in one write, unless the machine was so busy with something else in the midst of it
-// that the watch took the handler for a slow one.
+// The replies to the messages of one read leave in one write. On a busy machine, the watchdog may take the handler for a slow one in the middle
+// of it.
 func TestRepliesOfOneReadLeaveTogether(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		var writes *atomic.Int64
@@ -84,26 +84,26 @@ func TestRepliesOfOneReadLeaveTogether(t *testing.T) {
 		batch := strings.Repeat("hello\n", pipelined)
 		rounds, together := 0, 0
 		for ; together < enough && rounds < most; rounds++ {
-			await(t, func() bool { return !f.s.Holds() }) // nobody is writing any more
+			await(t, func() bool { return !f.s.HasQueueOrWriter() }) // until no goroutine is writing
 			before := writes.Load()
 			write(t, f.client, batch)
 			expect(t, f.client, batch)
-			await(t, func() bool { return !f.s.Holds() })
-			if writes.Load()-before <= 2 { // the kernel may cut a batch into two reads, but not into more
+			await(t, func() bool { return !f.s.HasQueueOrWriter() })
+			if writes.Load()-before <= 2 { // the kernel may split a batch into two reads, but not into more
 				together++
 			}
 		}
 		if together < enough {
 			t.Errorf("of %d batches of %d replies, %d left together", rounds, pipelined, together)
 		}
-		await(t, func() bool { return f.srv.Stats().Messages >= uint64(rounds*pipelined) }) // the last read's, when it is handled
+		await(t, func() bool { return f.srv.Stats().Messages >= uint64(rounds*pipelined) }) // until the last read has been handled
 		if st := f.srv.Stats(); st.Messages != uint64(rounds*pipelined) {
 			t.Errorf("%d messages were counted", st.Messages)
 		}
 	})
 }
 
-// More than a cork holds leaves before the last message has been handled, in order.
+// If replies are more than a cork holds, they leave before the last message has been handled, in order.
 func TestMuchOfOneRead(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		big := strings.Repeat("x", 10_000)
@@ -121,7 +121,7 @@ func TestMuchOfOneRead(t *testing.T) {
 	})
 }
 
-// TryWrite does not overtake what a handler has gathered, whoever calls it.
+// TryWrite of any goroutine does not overtake frames that the handler has corked.
 func TestTryWriteDuringACork(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		over(t, func(t *testing.T, tr transport) {
@@ -148,7 +148,7 @@ func TestTryWriteDuringACork(t *testing.T) {
 	}
 }
 
-// A handler that takes its time holds back neither what it has sent nor what others send.
+// A slow handler delays neither its own frames nor those of other goroutines.
 func TestASlowHandlerHoldsNothingBack(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		running, resume := make(chan struct{}), make(chan struct{})
@@ -172,8 +172,8 @@ func TestASlowHandlerHoldsNothingBack(t *testing.T) {
 	})
 }
 
-// While more handlers than the watch has places for take their time, sending is not gathered but works.
-func TestMoreSlowHandlersThanTheWatchHasPlacesFor(t *testing.T) {
+// If more handlers are slow than the watchdog has slots for, frames are not corked, and sending works.
+func TestMoreSlowHandlersThanWatchdogSlots(t *testing.T) {
 	running, resume := make(chan struct{}), make(chan struct{})
 	f := newFixture(t, transportOf(t, "unix"), line, session.Handler{Message: func(s *session.Session, msg []byte) {
 		_ = s.Send(msg)
@@ -190,13 +190,13 @@ func TestMoreSlowHandlersThanTheWatchHasPlacesFor(t *testing.T) {
 }
 
 func TestPolicies(t *testing.T) {
-	const age = time.Nanosecond // everything is old at once
+	const age = time.Nanosecond // every frame is too old at once
 	tests := []struct {
 		name  string
 		o     session.Options
-		sends string // a letter each
+		sends string // one letter for each frame
 		errs  map[byte]error
-		got   string // when there is room again
+		got   string // received when there is room again
 		drops uint64
 	}{
 		{
@@ -220,7 +220,7 @@ func TestPolicies(t *testing.T) {
 			map[byte]error{'c': session.ErrQueueFull},
 			"a\nb\n", 1,
 		},
-		// Of a, a byte is gone: it must be finished.
+		// One byte of a has been written, so a must be finished.
 		{"drop oldest: bytes", session.Options{Policy: session.DropOldest, QueueBytes: 5}, "abcdef", nil, "a\ne\nf\n", 3},
 		{"drop oldest: frames", session.Options{Policy: session.DropOldest, QueueFrames: 3}, "abcdef", nil, "a\ne\nf\n", 3},
 		{"drop oldest: age", session.Options{Policy: session.DropOldest, QueueAge: age}, "abcdef", nil, "a\nf\n", 4},
@@ -243,7 +243,7 @@ func TestPolicies(t *testing.T) {
 				if err := f.s.Send([]byte{letter}); !errors.Is(err, tt.errs[letter]) {
 					t.Errorf("%c: error %v, want %v", letter, err, tt.errs[letter])
 				}
-				await(t, v.Stuck) // with what is left of the first letter, not with more
+				await(t, v.Stuck) // with the rest of the first frame, and no others
 			}
 			v.Give(100)
 			f.s.End(nil, nil)
@@ -275,10 +275,10 @@ func TestPolicyCloseSlow(t *testing.T) {
 	}
 }
 
-// Callers that wait are served in the order in which they came, and what they send stays theirs.
+// Waiting callers are served in the order of their calls, and may change their message after the call has returned.
 func TestPolicyWait(t *testing.T) {
 	f, v := valve(t, session.Handler{}, &session.Options{QueueFrames: 1, Linger: -1})
-	if err := f.s.Send([]byte("first")); err != nil { // fills the queue
+	if err := f.s.Send([]byte("first")); err != nil { // the queue is full now
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
@@ -329,7 +329,7 @@ func TestPolicyWaitIsBounded(t *testing.T) {
 	})
 }
 
-// A caller that waits learns why it waited in vain, and so does one whose message cannot be encoded.
+// A caller that waits gets the reason why the wait failed, and so does one whose message cannot be encoded.
 func TestPolicyWaitInVain(t *testing.T) {
 	enough := errors.New("enough")
 	for name, end := range map[string]func(*session.Session){
@@ -364,7 +364,7 @@ func TestPolicyWaitInVain(t *testing.T) {
 	}
 }
 
-// A session that is ended while somebody is in the middle of a write to it waits for that before it is over.
+// A session that ends during a write waits for that write. The frame that has been written is no error.
 func TestEndedDuringAWrite(t *testing.T) {
 	f, v := valve(t, session.Handler{}, nil)
 	v.Give(100)
@@ -376,7 +376,10 @@ func TestEndedDuringAWrite(t *testing.T) {
 			t.Error("Close was called")
 		}
 	})
-	if err := f.s.Send([]byte("hello")); !errors.Is(err, session.ErrClosed) {
+	if err := f.s.Send([]byte("hello")); err != nil {
+		t.Errorf("error %v", err)
+	}
+	if err := f.s.Send([]byte("too late")); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("error %v", err)
 	}
 	if info := receive(t, f.closed); info.Undelivered != len("meanwhile\n") {
@@ -384,7 +387,7 @@ func TestEndedDuringAWrite(t *testing.T) {
 	}
 }
 
-// Answers that wait stop the reading, and that stops a peer which only talks: neither side keeps more than its bounds.
+// Answers that wait stop the session from reading, and that stops a peer which only sends. Neither side keeps more than its bounds.
 func TestBackPressure(t *testing.T) {
 	over(t, func(t *testing.T, tr transport) {
 		o := smallBuffers()
@@ -402,7 +405,7 @@ func TestBackPressure(t *testing.T) {
 			}
 			wrote <- nil
 		}()
-		await(t, f.s.Pauses)
+		await(t, f.s.IsOverloaded)
 		if n := f.s.Queued(); n > 64<<10+len(msg) {
 			t.Errorf("%d bytes are waiting", n)
 		}
@@ -420,26 +423,26 @@ func TestWritingNothing(t *testing.T) {
 	if err := f.s.Write(nil); err != nil {
 		t.Error(err)
 	}
-	if err := f.s.WriteShared([]byte{}); err != nil || f.s.Holds() || v.Got() != "" {
+	if err := f.s.WriteShared([]byte{}); err != nil || f.s.HasQueueOrWriter() || v.Got() != "" {
 		t.Errorf("%v, wrote %q", err, v.Got())
 	}
 }
 
 func TestEncodingErrorsLeaveTheSessionAlone(t *testing.T) {
 	f := newFixture(t, transports[0], codec.Line{Max: 5}, session.Handler{Message: func(s *session.Session, msg []byte) {
-		if err := s.Send([]byte("too long")); !errors.Is(err, codec.ErrTooLarge) { // gathering
+		if err := s.Send([]byte("too long")); !errors.Is(err, codec.ErrTooLarge) { // corked
 			t.Errorf("error %v", err)
 		}
 		_ = s.Send(msg)
 	}}, nil)
-	if err := f.s.Send([]byte("too long")); !errors.Is(err, codec.ErrTooLarge) { // writing at once
+	if err := f.s.Send([]byte("too long")); !errors.Is(err, codec.ErrTooLarge) { // written at once
 		t.Errorf("error %v", err)
 	}
 	write(t, f.client, "fine\n")
 	expect(t, f.client, "fine\n")
 }
 
-// A write that fails after a part is the end of the connection.
+// If a write fails after a part of its bytes, the session ends.
 func TestPartialWriteThenFailure(t *testing.T) {
 	broken := errors.New("broken")
 	f, v := valve(t, session.Handler{}, nil)

@@ -2,36 +2,39 @@ package session
 
 import (
 	"github.com/sluice-push/sluice/internal/buffer"
-	"github.com/sluice-push/sluice/internal/epoll"
+	"github.com/sluice-push/sluice/internal/eventloop"
+	"github.com/sluice-push/sluice/internal/writer"
 )
 
-// Sending without copying, on bare sockets (buffer.Reports). What the kernel is done with it reports in the error queue of a socket, which is
-// ready with epoll.Err then. Until that has come the memory must stay as it is, and so the frame counts as not written: WriteLarge waits, and so
-// does a gentle end, as long as the peer goes on to acknowledge bytes. When a session is closed meanwhile, its connection is reset first, by
-// which the kernel forgets what it refers to.
+// Sending without copying (MSG_ZEROCOPY, buffer.Reports). The kernel reports in the error queue of a socket when it no longer refers to sent
+// memory; the event is eventloop.Err. Until then the memory must not change, so the frame counts as not written. WriteLarge waits, and so does
+// the end of the session, as long as the peer goes on to acknowledge bytes. If a session is closed meanwhile, its connection is reset first,
+// which makes the kernel release the memory.
 //
-// A session with a goroutine does not do this, and one that has does not stay on one: the runtime's poller takes a report for a broken descriptor.
+// Only sessions on a loop do this, and a session that has done it never waits off its loop: the runtime's poller takes a report for a broken
+// descriptor.
 
-// listenLocked has l sent without being copied, if it should be and can.
-func (s *Session) listenLocked(l *buffer.Large) {
-	if s.seat.loop == nil || s.seat.tls != nil || !l.Registered && (s.o.ZeroCopy == 0 || !l.Memory() || l.Left() < int64(s.o.ZeroCopy)) {
+// BeginBig chooses zero copy for l, if Options.ZeroCopy asks for it and the kernel can do it.
+func (c *loopConn) BeginBig(l *buffer.BigFrame) {
+	s := c.session()
+	if s.loop.on == nil || s.loop.tls != nil || !l.Registered && (s.o.ZeroCopy == 0 || !l.InMemory() || l.Remaining() < int64(s.o.ZeroCopy)) {
 		return
 	}
 	z := s.zeroCopy()
 	switch {
 	case l.Registered:
-		l.Zero = !z.Off
+		l.ZeroCopy = !z.Off
 		return
-	case !s.seat.zero:
-		s.seat.zero = true
+	case !s.loop.zeroCopied:
+		s.loop.zeroCopied = true
 		z.Off = buffer.EnableZeroCopy(int(s.fd)) != nil
 	}
 	if !z.Off {
-		z.Expect(l)
+		z.Track(l)
 	}
 }
 
-// zeroCopy returns what the server knows of s, which the session's mutex guards.
+// zeroCopy returns the reports of s, which the lock guards. It makes them at the first call.
 func (s *Session) zeroCopy() *buffer.Reports {
 	ls := &s.srv.loops
 	ls.zeroMu.Lock()
@@ -47,9 +50,9 @@ func (s *Session) zeroCopy() *buffer.Reports {
 	return z
 }
 
-// forgetZeroCopy is called when s has ended.
+// forgetZeroCopy drops the reports of s, which has ended.
 func (s *Session) forgetZeroCopy() {
-	if !s.seat.zero {
+	if !s.loop.zeroCopied {
 		return
 	}
 	ls := &s.srv.loops
@@ -58,26 +61,27 @@ func (s *Session) forgetZeroCopy() {
 	delete(ls.zero, s)
 }
 
-// reportedLocked is called when all of l has been sent. It reports whether the kernel is done with it.
-func (s *Session) reportedLocked(l *buffer.Large) bool {
-	if s.zeroCopy().Sent(l, uintptr(s.fd), s.srv.clock()) {
+// EndBig is called when all of l has been sent. It reports whether the kernel no longer refers to its memory.
+func (c *loopConn) EndBig(l *buffer.BigFrame) bool {
+	s := c.session()
+	if !l.Registered || s.zeroCopy().Sent(l, uintptr(s.fd), s.srv.clock()) {
 		return true
 	}
-	s.watchForLocked() // also while there is nothing else to wait for
+	s.updateInterestLocked() // the reports may be all that the session waits for
 	s.armLocked()
 	return false
 }
 
-// reportsDueLocked returns when to look whether the peer still takes something, if nothing but that is awaited; 0 is never. Who has the
-// pen, or waits for room, sees to it otherwise.
+// reportsDueLocked returns when to check that the peer still acknowledges bytes, if the session waits only for the kernel's reports; 0 is never.
+// While frames wait for room, WriteTimeout bounds that wait.
 func (s *Session) reportsDueLocked() int64 {
-	if s.o.WriteTimeout == 0 || s.pen == penDraining || !s.unreportedLocked() {
+	if s.o.WriteTimeout == 0 || s.out.State() == writer.WaitWritable || !s.unreportedLocked() {
 		return 0
 	}
 	return s.zeroCopy().Progress() + int64(s.o.WriteTimeout)
 }
 
-// reportsLateLocked reports whether the peer has taken nothing of what the kernel has still to report for Options.WriteTimeout.
+// reportsLateLocked reports whether the peer has acknowledged nothing for Options.WriteTimeout while the kernel still refers to memory.
 func (s *Session) reportsLateLocked() bool {
 	now := s.srv.clock()
 	if due := s.reportsDueLocked(); due == 0 || now < due || s.fd < 0 || s.phase.Load() == phaseClosed {
@@ -86,30 +90,30 @@ func (s *Session) reportsLateLocked() bool {
 	return !s.zeroCopy().Progressed(uintptr(s.fd), now)
 }
 
-// unreportedLocked reports whether the kernel still refers to memory of somebody's.
+// unreportedLocked reports whether the kernel still refers to a caller's memory.
 func (s *Session) unreportedLocked() bool {
-	return s.seat.zero && s.zeroCopy().Any()
+	return s.loop.zeroCopied && s.zeroCopy().HasPending()
 }
 
-// reportsLocked reads what the kernel has reported, and returns what the socket is ready for besides.
-func (s *Session) reportsLocked(what uint32) uint32 {
+// reportsLocked reads the kernel's reports, and returns the other events of the socket.
+func (s *Session) reportsLocked(events uint32) uint32 {
 	z := s.zeroCopy()
 	if !z.Read(int(s.fd), s.srv.loops.zeroKeep) {
-		return what
+		return events
 	}
-	if z.Any() {
-		s.seat.mask = stale // the next one is to be heard too
-	} else if s.phase.Load() == phaseEnding && s.pen == penFree && s.q == nil {
-		s.writtenOutLocked()
+	if z.HasPending() {
+		s.loop.reg.ForgetInterest() // the kernel has to report the next one too
+	} else if s.phase.Load() == phaseEnding && s.out.IsEmpty() {
+		s.allWrittenLocked()
 	}
-	return what &^ epoll.Err
+	return events &^ eventloop.Err
 }
 
-// disconnectLocked has the kernel forget the memory that it refers to. Whoever waits for that is told that the session has ended.
+// disconnectLocked makes the kernel release the memory that it refers to. Callers that wait for that get the session's error.
 func (s *Session) disconnectLocked() {
 	if !s.unreportedLocked() {
 		return
 	}
 	buffer.Disconnect(uintptr(s.fd))
-	s.zeroCopy().Drop(s.errLocked())
+	s.zeroCopy().Abort(s.errLocked())
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// Without options nothing is sent without copying; with them it is, the kernel's reports are heard, and when it says that it has copied,
-// as it does on the loopback interface, it is given up for this connection.
+// Without Options.ZeroCopy nothing is sent without copying. With it large frames are, and the kernel's reports are read. If the kernel reports
+// that it has copied, as on the loopback interface, zero copy is given up for this connection.
 func TestZeroCopyIsGivenUp(t *testing.T) {
 	for _, from := range []int{0, 100_000} {
 		overSome(t, bareTCP, func(t *testing.T, tr transport) {
@@ -52,8 +52,7 @@ func TestZeroCopyIsGivenUp(t *testing.T) {
 	}
 }
 
-// A report is heard also when it comes while nothing else is awaited of the connection: the handler that waits for it keeps the session
-// from being read.
+// A report is read also while the session waits for no other event: the handler that waits for the report keeps the session from being read.
 func TestReportsWhileTheHandlerWaits(t *testing.T) {
 	overSome(t, bareTCP, func(t *testing.T, tr transport) {
 		const first, second = 8 << 20, 100 << 10
@@ -73,7 +72,7 @@ func TestReportsWhileTheHandlerWaits(t *testing.T) {
 	})
 }
 
-// Or after the peer has ended its side.
+// A report is read also after the peer has ended its side.
 func TestReportsWhenNothingIsRead(t *testing.T) {
 	overSome(t, bareTCP, func(t *testing.T, tr transport) {
 		const first, second = 8 << 20, 100 << 10
@@ -95,7 +94,7 @@ func TestReportsWhenNothingIsRead(t *testing.T) {
 	})
 }
 
-// A peer that reads nothing does not keep anybody waiting for longer than WriteTimeout, also when the kernel has taken all.
+// If a peer reads nothing, callers wait no longer than WriteTimeout, also if the kernel has taken all bytes.
 func TestZeroCopyToAPeerThatDoesNotRead(t *testing.T) {
 	overSome(t, bareTCP, func(t *testing.T, tr transport) {
 		f := newFixture(t, tr, line, session.Handler{},
@@ -120,8 +119,8 @@ func TestZeroCopyToAPeerThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// Several frames may be on their way at a time, each in several calls. The kernel's numbers are counted for the right ones: everybody who
-// waits is told, a gentle end waits for the last, and the connection's numbers go on from frame to frame.
+// Several frames may be in flight at a time, each in several calls. Reports are counted for the right frames: each waiting caller gets its
+// result, a gentle end waits for the last frame, and the numbers of the connection go on from frame to frame.
 func TestManyZeroCopiesInFlight(t *testing.T) {
 	overSome(t, bareTCP, func(t *testing.T, tr transport) {
 		const senders, each = 8, 20
@@ -137,10 +136,10 @@ func TestManyZeroCopiesInFlight(t *testing.T) {
 		s := receive(t, opened)
 		var all sync.WaitGroup
 		defer func() { _ = client.Close(); testwait.Return(t, all.Wait) }()
-		for who := range senders {
+		for sender := range senders {
 			all.Go(func() {
 				for i := range each {
-					p := numbered(who, i, []int{1100, 30_000, 300_000}[(who+i)%3])
+					p := numbered(sender, i, []int{1100, 30_000, 300_000}[(sender+i)%3])
 					if err := s.WriteLarge(p); err != nil {
 						t.Error(err)
 						return
@@ -152,11 +151,11 @@ func TestManyZeroCopiesInFlight(t *testing.T) {
 		next := make([]int, senders)
 		in := bufio.NewReader(client)
 		for range senders * each {
-			who, i := readNumbered(t, in)
-			if next[who] != i {
-				t.Fatalf("frame %d of sender %d came, expected %d", i, who, next[who])
+			sender, i := readNumbered(t, in)
+			if next[sender] != i {
+				t.Fatalf("frame %d of sender %d came, expected %d", i, sender, next[sender])
 			}
-			next[who]++
+			next[sender]++
 		}
 		testwait.Return(t, all.Wait)
 		calls, off := session.ZeroCopied(s)
@@ -178,5 +177,5 @@ func TestManyZeroCopiesInFlight(t *testing.T) {
 	})
 }
 
-// bareTCP are the transports that send without copying.
-func bareTCP(tr transport) bool { return tr.name == "tcp" || tr.name == "tcp staying" }
+// bareTCP selects the transports that send without copying.
+func bareTCP(tr transport) bool { return tr.name == "tcp" || tr.name == "tcp offloaded" }

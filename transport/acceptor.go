@@ -7,29 +7,30 @@ import (
 	"sync"
 	"syscall"
 
-	sock "github.com/sluice-push/sluice/internal/socket"
+	"github.com/sluice-push/sluice/internal/sockopt"
 )
 
-// Acceptor accepts the connections of a listener without waiting, for who watches its socket together with others: an event loop. Nobody else
-// does so meanwhile. A socket of package net is in the poller of the runtime, which for each connection wakes a thread of the process, even
-// if no goroutine waits for it: with what that thread keeps from others, that can cost a quarter of what it takes to serve a short connection.
+// Acceptor accepts the connections of a listener without waiting, for an event loop that watches the listener's socket together with others.
+// Package net would watch the socket in the runtime's poller. There each connection wakes a thread of the process, even if no goroutine waits
+// for the connection. With the work that this thread holds up, that can cost a quarter of the time for serving a short connection.
 //
 // All methods may be called by any goroutine at any time.
 type Acceptor struct {
 	l     *Listener
 	leave func(fd int)
-	over  chan struct{} // closed at the end
+	over  chan struct{} // closed when the acceptor is closed
 
-	mu sync.Mutex // behind that of the listener
-	fd int        // guarded by mu: the listener's socket, −1 at the end
+	mu sync.Mutex // locked after that of the listener
+	fd int        // guarded by mu: the listener's socket; −1 after Close
 }
 
-// Acceptor takes the socket out of the runtime's poller. It calls join with the descriptor, to have it watched: it is ready to be read when
-// somebody has connected. An error of join is Acceptor's. When the acceptor is closed, or the listener, it calls leave, and the
-// descriptor may be closed after that. Both are called with locks held. Until then [Listener.Accept] and [Listener.AcceptDescriptor]
-// wait, and there is no second acceptor.
+// Acceptor takes the listener's socket out of the runtime's poller and returns an Acceptor for it. It calls join with the descriptor, for the
+// caller to watch: the descriptor becomes readable when a client has connected. If join fails, Acceptor returns its error. When the acceptor or
+// the listener is closed, leave is called; after that the descriptor may be closed. Both functions are called with locks held. While there is an
+// acceptor, [Listener.Accept] and [Listener.AcceptDescriptor] wait, and there is no second one.
 //
-// The error is errors.ErrUnsupported but for TCP listeners of [Listen] that are [Listener.Plain], and net.ErrClosed after Close.
+// The error is errors.ErrUnsupported unless the listener is a TCP listener of [Listen] that is [Listener.Plain]. After Close it is
+// net.ErrClosed.
 func (l *Listener) Acceptor(join func(fd int) error, leave func(fd int)) (*Acceptor, error) {
 	if !l.Plain() || !l.ours || l.unix {
 		return nil, l.failed(errors.ErrUnsupported)
@@ -43,11 +44,11 @@ func (l *Listener) Acceptor(join func(fd int) error, leave func(fd int)) (*Accep
 		return nil, l.failed(errors.New("the listener has an acceptor"))
 	}
 	if l.spare < 0 {
-		fd, err := sock.DuplicateUnder(l.rc)
+		fd, err := sockopt.DuplicateConn(l.rc)
 		if err != nil {
 			return nil, l.failed(err)
 		}
-		_ = l.polled.Close() // who waits there waits for the acceptor's end instead
+		_ = l.polled.Close() // a goroutine that waits there waits for the end of the acceptor instead
 		l.spare, l.polled, l.rc = fd, nil, nil
 	}
 	if err := join(l.spare); err != nil {
@@ -55,12 +56,12 @@ func (l *Listener) Acceptor(join func(fd int) error, leave func(fd int)) (*Accep
 	}
 	l.acceptor = &Acceptor{l: l, leave: leave, over: make(chan struct{}), fd: l.spare}
 	l.spare = -1
-	l.bareLocked()
+	l.detachLocked()
 	return l.acceptor, nil
 }
 
-// Accept returns a connection as [Listener.AcceptDescriptor] does, if there is one now. After an error, net.ErrClosed among them, the caller
-// closes the acceptor: what heals by itself heals in AcceptDescriptor.
+// Accept returns a connection as [Listener.AcceptDescriptor] does, if a client has connected; otherwise ok is false. After an error, also
+// net.ErrClosed, the caller closes the acceptor. AcceptDescriptor then handles errors that pass, such as a lack of descriptors.
 func (a *Acceptor) Accept() (d Descriptor, ok bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,14 +82,14 @@ func (a *Acceptor) Accept() (d Descriptor, ok bool, err error) {
 	}
 }
 
-// Close ends the acceptor, not the listener. It may be called more than once.
+// Close ends the acceptor, but not the listener. It may be called more than once.
 func (a *Acceptor) Close() {
 	a.l.mu.Lock()
 	defer a.l.mu.Unlock()
 	a.closeLocked()
 }
 
-// closeLocked is called with the mutex of the listener, which gets its socket back.
+// closeLocked is Close. The mutex of the listener is held. The listener gets its socket back.
 func (a *Acceptor) closeLocked() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,17 +101,17 @@ func (a *Acceptor) closeLocked() {
 	close(a.over)
 }
 
-// pollLocked puts the spare descriptor into the runtime's poller, if that has none.
+// pollLocked puts the spare descriptor into the runtime's poller, unless a descriptor is already there.
 func (l *Listener) pollLocked() {
 	if l.spare >= 0 {
 		l.polled, l.spare = os.NewFile(uintptr(l.spare), "listener"), -1
 	}
 	if l.rc == nil {
-		l.rc, _ = l.polled.SyscallConn() // there is no error for a file that is open
+		l.rc, _ = l.polled.SyscallConn() // an open file has no error here
 	}
 }
 
-// unpollLocked closes the descriptor, wherever it is.
+// unpollLocked closes the descriptor, whether or not it is in the poller.
 func (l *Listener) unpollLocked() {
 	if l.spare >= 0 {
 		_ = closeDescriptor(l.spare)
@@ -121,7 +122,7 @@ func (l *Listener) unpollLocked() {
 	}
 }
 
-// wait calls f when somebody may have connected, until it returns true. As long as there is an acceptor it waits for its end.
+// wait calls f whenever a client may have connected, until f returns true. While there is an acceptor, wait waits for its end.
 func (l *Listener) wait(f func(fd uintptr) bool) error {
 	for {
 		l.mu.Lock()
@@ -138,7 +139,7 @@ func (l *Listener) wait(f func(fd uintptr) bool) error {
 			if err == nil || l.isClosed() || l.polls(rc) {
 				return err
 			}
-			continue // an acceptor has begun
+			continue // the error is from an acceptor that has taken the socket
 		}
 		select {
 		case <-a.over:
@@ -148,14 +149,14 @@ func (l *Listener) wait(f func(fd uintptr) bool) error {
 	}
 }
 
-// polls reports whether rc is still what is waited for.
+// polls reports whether rc is still the descriptor in the poller, and there is no acceptor.
 func (l *Listener) polls(rc syscall.RawConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.acceptor == nil && l.rc == rc
 }
 
-// acceptAttached is what package net's Accept would be, if it had the socket.
+// acceptAttached accepts a connection like package net, after the socket has been taken from package net.
 func (l *Listener) acceptAttached() (net.Conn, error) {
 	d, err := l.acceptDescriptor()
 	if err != nil {
@@ -163,7 +164,7 @@ func (l *Listener) acceptAttached() (net.Conn, error) {
 	}
 	defer d.Close() //nolint:errcheck // the connection has a duplicate
 	conn, err := attach(d)
-	if err == nil && conn.RemoteAddr() == nil { // it was reset, and package net asked too late who it was
+	if err == nil && conn.RemoteAddr() == nil { // the peer has reset the connection before package net could ask for its address
 		_ = conn.Close()
 		err = os.NewSyscallError("accept4", syscall.ECONNABORTED)
 	}

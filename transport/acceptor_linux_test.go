@@ -8,29 +8,29 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-push/sluice/internal/epoll"
+	"github.com/sluice-push/sluice/internal/eventloop"
 	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/transport"
 )
 
 func init() { acceptAsLoop = asLoop }
 
-// watched is a listener whose acceptor is watched by a list.
+// watched is a listener whose acceptor a list of descriptors watches.
 type watched struct {
 	l      *transport.Listener
-	list   *epoll.List
-	events *epoll.Buffer
+	list   *eventloop.Poller
+	events *eventloop.EventBuffer
 	a      *transport.Acceptor // or nil
-	left   int                 // how often leave was called
+	left   int                 // number of calls of leave
 }
 
 func watch(l *transport.Listener) (*watched, error) {
-	list, err := epoll.New()
-	return &watched{l: l, list: list, events: epoll.NewBuffer(4)}, err
+	list, err := eventloop.NewPoller()
+	return &watched{l: l, list: list, events: eventloop.NewEventBuffer(4)}, err
 }
 
 func (w *watched) begin() (err error) {
-	w.a, err = w.l.Acceptor(func(fd int) error { return w.list.Add(fd, epoll.In, 1) }, func(fd int) {
+	w.a, err = w.l.Acceptor(func(fd int) error { return w.list.Add(fd, eventloop.In, 1) }, func(fd int) {
 		w.left++
 		_ = w.list.Remove(fd)
 	})
@@ -49,7 +49,7 @@ func (w *watched) next() (transport.Descriptor, error) {
 	}
 }
 
-// asLoop returns what accepts as a server with a loop does: with an acceptor until that fails, and then once without.
+// asLoop returns a function that accepts like a server with an event loop: with an acceptor until that fails, and then once without.
 func asLoop(l *transport.Listener) (func() (net.Conn, error), error) {
 	w, err := watch(l)
 	return func() (net.Conn, error) {
@@ -72,7 +72,7 @@ func asLoop(l *transport.Listener) (func() (net.Conn, error), error) {
 	}, err
 }
 
-// watchedTCP returns a listener of TCP and its acceptor.
+// watchedTCP returns a TCP listener and its acceptor.
 func watchedTCP(t *testing.T, o *transport.Options) *watched {
 	t.Helper()
 	w, err := watch(listen(t, "tcp", "127.0.0.1:0", o))
@@ -100,7 +100,8 @@ func dialed(t *testing.T, l *transport.Listener) net.Conn {
 	return conn
 }
 
-// An acceptor returns who is there and does not wait for others; what waits in Accept and AcceptDescriptor has its turn when it is closed.
+// An acceptor returns a connection if a client has connected, and does not wait. Waiting calls of Accept and AcceptDescriptor continue when the
+// acceptor is closed.
 func TestAcceptor(t *testing.T) {
 	l := listen(t, "tcp", "127.0.0.1:0", nil)
 	w, err := watch(l)
@@ -162,7 +163,7 @@ func TestAcceptor(t *testing.T) {
 	}
 }
 
-// Close of the listener ends its acceptor, and who waits for that; the port is free at once.
+// Close of the listener ends its acceptor, and the calls that wait for the end of the acceptor. The port is free at once.
 func TestAcceptorClosed(t *testing.T) {
 	w := watchedTCP(t, nil)
 	waits := make(chan error)
@@ -190,7 +191,7 @@ func TestAcceptorClosed(t *testing.T) {
 	}
 }
 
-// What join says is what Acceptor says, and the listener is as it was.
+// Acceptor returns the error of join, and the listener is unchanged.
 func TestAcceptorJoin(t *testing.T) {
 	l := listen(t, "tcp", "127.0.0.1:0", nil)
 	no := errors.New("no")
@@ -208,7 +209,7 @@ func TestAcceptorJoin(t *testing.T) {
 	}
 }
 
-// Other listeners have none.
+// Other listeners have no acceptor.
 func TestAcceptorUnsupported(t *testing.T) {
 	for name, l := range map[string]*transport.Listener{
 		"wrapped": wrap(t, "tcp", "127.0.0.1:0", nil),
@@ -226,7 +227,7 @@ func TestAcceptorUnsupported(t *testing.T) {
 	}
 }
 
-// The options are on connections that Accept makes after an acceptor, too.
+// The options are also on connections that Accept returns after an acceptor has ended.
 func TestAcceptorOptions(t *testing.T) {
 	w := watchedTCP(t, &transport.Options{Delay: true, KeepAlive: 70 * time.Second})
 	w.a.Close()
@@ -241,7 +242,7 @@ func TestAcceptorOptions(t *testing.T) {
 	}
 }
 
-// Who resets a connection before Accept has it is passed over, as long as nobody could say who that was.
+// A connection that its client resets before Accept is passed over, as long as its address cannot be known.
 func TestAcceptorReset(t *testing.T) {
 	w := watchedTCP(t, nil)
 	w.a.Close()

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-push/sluice/transport"
 )
 
-// What a connection costs the accepting side; the dial and the close are in both.
+// The cost of a connection at the accepting side. The dial and the close are included in both cases.
 func BenchmarkAccept(b *testing.B) {
 	l := listen(b, "tcp", "127.0.0.1:0", nil)
 	to := &syscall.SockaddrInet4{Port: l.Addr().(*net.TCPAddr).Port, Addr: [4]byte{127, 0, 0, 1}}
@@ -80,7 +80,7 @@ func BenchmarkPipe(b *testing.B) {
 	}
 }
 
-// What a header costs beyond a connection.
+// The cost of a PROXY header in addition to a connection.
 func BenchmarkProxyHeader(b *testing.B) {
 	family, body := bodyV2(proxyFrom, proxyTo)
 	for name, text := range map[string]string{"1": headerV1(proxyFrom, proxyTo), "2": headerV2(0x21, family, body)} {

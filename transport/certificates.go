@@ -4,57 +4,63 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-push/sluice/internal/filestate"
 )
 
-// Certificates are a server's certificates, read from files and read again when the files have changed, without a restart. All methods
-// may be called by any goroutine at any time. There is no goroutine that watches: a handshake looks at the files if nobody has for a
-// while.
+// Certificates are a server's certificates. They are read from files, and read again when the files have changed, without a restart. No
+// goroutine watches the files: a handshake checks them if the last check is some time ago. All methods may be called by any goroutine at any
+// time.
 type Certificates struct {
 	// Set at LoadCertificates.
 	every  time.Duration
 	logger *slog.Logger
 
-	current atomic.Pointer[[]*tls.Certificate] // one for each pair
-	checked atomic.Int64                       // when the files were looked at, in nanoseconds since start
+	current atomic.Pointer[[]*tls.Certificate] // one certificate for each pair
+	checked atomic.Int64                       // when the files were checked, in nanoseconds since start
 	start   time.Time
 
-	mu    sync.Mutex // held while files are read; a handshake that finds it taken goes on with what there is
+	mu    sync.Mutex // held while files are read; a handshake that finds it locked uses the current certificates
 	pairs []pair
+
+	clients *clientCA // nil: clients are not asked for certificates
 }
 
-// CertificateFiles are the paths of a certificate, followed by the intermediate ones, and its key, both in PEM. They may be the same
-// file.
+// CertificateFiles are the paths of a certificate, followed by the intermediate ones, and of its key, both in PEM. They may be the same file.
 type CertificateFiles struct {
 	Certificate, Key string
 }
 
-// CertificatesOptions say when files are read again.
+// CertificatesOptions configure when files are read again.
 type CertificatesOptions struct {
-	// CheckEvery is how often, at most, a handshake looks whether files have changed. Zero is 1 s; negative never looks, then only
+	// CheckEvery is the shortest time between two checks for changed files. Zero means 1 s. If it is negative, no handshake checks, and only
 	// Reload reads.
 	CheckEvery time.Duration
-	// Logger gets the news of changed files: those that were taken, and those that are broken. Nil discards it.
+	// Logger gets a record of each changed file that is used or broken. Nil discards the records.
 	Logger *slog.Logger
+	// ClientCA is the path of a file with certificates in PEM, one of which has to have signed the certificate that a client shows, or an intermediate
+	// one that the client shows besides. It is read again when it changes. If it is empty, clients are not asked for certificates.
+	ClientCA string
+	// RequireClient refuses clients that show no certificate. It needs ClientCA.
+	RequireClient bool
 }
 
-// defaultCheck is how often files are looked at.
+// defaultCheck is the default of CheckEvery.
 const defaultCheck = time.Second
 
-// pair is one certificate, guarded by mu.
+// pair is one certificate. The mutex of Certificates guards it.
 type pair struct {
 	files     CertificateFiles
-	cert, key fs.FileInfo // of what was read last
-	broken    bool        // it could not be used
+	cert, key filestate.State // of the files that were read last
+	broken    bool            // the files could not be used
 }
 
-// LoadCertificates reads all pairs, of which there must be one at least. The first is the certificate for clients that ask for no
-// name, or for one that nobody has.
+// LoadCertificates reads all pairs, at least one. The first certificate is also for clients that ask for no name, or for one that no certificate
+// has.
 func LoadCertificates(files []CertificateFiles, o *CertificatesOptions) (*Certificates, error) {
 	c := &Certificates{every: defaultCheck, logger: slog.New(slog.DiscardHandler), start: time.Now()}
 	if o != nil {
@@ -63,6 +69,9 @@ func LoadCertificates(files []CertificateFiles, o *CertificatesOptions) (*Certif
 		}
 		if o.Logger != nil {
 			c.logger = o.Logger
+		}
+		if o.ClientCA != "" {
+			c.clients = &clientCA{path: o.ClientCA, required: o.RequireClient}
 		}
 	}
 	if len(files) == 0 {
@@ -78,11 +87,23 @@ func LoadCertificates(files []CertificateFiles, o *CertificatesOptions) (*Certif
 	return c, nil
 }
 
-// Config returns a configuration for servers that shows these certificates. It is the caller's, to be completed.
-func (c *Certificates) Config() *tls.Config { return &tls.Config{GetCertificate: c.GetCertificate} }
+// Config returns a configuration for servers with these certificates. The caller owns it and may change it. Certificates of clients are checked by
+// VerifyConnection, so that the checked certificate is the first of tls.ConnectionState.PeerCertificates, and VerifiedChains is empty.
+func (c *Certificates) Config() *tls.Config {
+	config := &tls.Config{GetCertificate: c.GetCertificate}
+	if c.clients != nil {
+		config.ClientAuth = tls.RequestClientCert
+		if c.clients.required {
+			config.ClientAuth = tls.RequireAnyClientCert
+		}
+		config.ClientCAs = c.clients.pool.Load() // only to tell clients which certificate to show
+		config.VerifyConnection = c.verifyClient
+	}
+	return config
+}
 
-// GetCertificate returns the certificate for a client, as tls.Config.GetCertificate wants it: the first that the client can use and
-// that is valid for the name it asks for.
+// GetCertificate returns the certificate for a client: the first one that the client can use and that is valid for the requested name, otherwise
+// the first of all. It is for tls.Config.GetCertificate.
 func (c *Certificates) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.check()
 	current := *c.current.Load()
@@ -96,8 +117,8 @@ func (c *Certificates) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certific
 	return current[0], nil
 }
 
-// Reload reads all files now. A certificate that cannot be read, or does not fit its key, is part of the error, and the one before
-// stays in use; the others are used.
+// Reload reads all files now. If a certificate cannot be read or does not fit its key, the error says so, and the old certificate stays in use.
+// The other certificates are replaced.
 func (c *Certificates) Reload() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,10 +133,13 @@ func (c *Certificates) Reload() error {
 		next[i] = cert
 	}
 	c.current.Store(&next)
+	if c.clients != nil {
+		errs = append(errs, c.clients.load())
+	}
 	return errors.Join(errs...)
 }
 
-// check reads files that have changed, if it is time to look.
+// check reads files that have changed, if the last check is long enough ago.
 func (c *Certificates) check() {
 	now, last := int64(time.Since(c.start)), c.checked.Load()
 	if c.every < 0 || now-last < int64(c.every) || !c.checked.CompareAndSwap(last, now) || !c.mu.TryLock() {
@@ -129,26 +153,29 @@ func (c *Certificates) check() {
 		if !changed && !p.broken {
 			continue
 		}
-		cert, err := p.load() // what is broken may have been read while it was written: again each time, but reported once
+		cert, err := p.load() // a broken file may have been read while it was written: read it again each time, but report it once
 		switch {
 		case err == nil:
 			if next == nil {
 				next = append(next, *c.current.Load()...)
 			}
 			next[i] = cert
-			c.logger.Info("transport: new certificate", "file", p.files.Certificate, "expires", cert.Leaf.NotAfter)
+			c.logger.Info("transport: certificate reloaded", "file", p.files.Certificate, "expires", cert.Leaf.NotAfter)
 		case changed:
-			c.logger.Error("transport: new certificate is not usable, the old one stays", "error", err)
+			c.logger.Error("transport: new certificate rejected, old one kept", "error", err)
 		}
 	}
 	if next != nil {
 		c.current.Store(&next)
 	}
+	if c.clients != nil {
+		c.clients.check(c.logger)
+	}
 }
 
-// load reads the pair.
+// load reads the files of the pair.
 func (p *pair) load() (*tls.Certificate, error) {
-	p.cert, p.key = stat(p.files.Certificate), stat(p.files.Key) // before reading: a change meanwhile is seen the next time
+	p.cert, p.key = filestate.Of(p.files.Certificate), filestate.Of(p.files.Key) // before reading: a change meanwhile is found at the next check
 	cert, err := tls.LoadX509KeyPair(p.files.Certificate, p.files.Key)
 	p.broken = err != nil
 	if err != nil {
@@ -157,23 +184,7 @@ func (p *pair) load() (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// hasChanged reports whether the files are others than those that were read.
+// hasChanged reports whether the files have changed since they were read.
 func (p *pair) hasChanged() bool {
-	return isOther(p.cert, stat(p.files.Certificate)) || isOther(p.key, stat(p.files.Key))
-}
-
-// stat returns what identifies the content of a file, nil when there is none.
-func stat(path string) fs.FileInfo {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil
-	}
-	return info
-}
-
-func isOther(a, b fs.FileInfo) bool {
-	if a == nil || b == nil {
-		return a != b
-	}
-	return !os.SameFile(a, b) || !a.ModTime().Equal(b.ModTime()) || a.Size() != b.Size()
+	return !p.cert.Equal(filestate.Of(p.files.Certificate)) || !p.key.Equal(filestate.Of(p.files.Key))
 }

@@ -32,7 +32,7 @@ type authority struct {
 	next int64
 }
 
-// issued is a certificate of an authority.
+// issued is a certificate that an authority has issued.
 type issued struct {
 	pair      tls.Certificate
 	authority *x509.Certificate
@@ -99,10 +99,14 @@ func (c issued) write(t testing.TB, f transport.CertificateFiles) {
 
 func writePEM(t testing.TB, path, kind string, der []byte) {
 	t.Helper()
-	writeFile(t, path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	writeFile(t, path, pemOf(kind, der))
 }
 
-// writeFile replaces a file, as those do who know how, so that it is another even when the clock stands still.
+func pemOf(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// writeFile replaces a file by renaming, so that the file differs even if the clock does not advance.
 func writeFile(t testing.TB, path string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
@@ -122,7 +126,7 @@ func filesIn(dir string, n int) (files []transport.CertificateFiles) {
 	return files
 }
 
-// shown returns the serial number of the certificate that a client gets, and checks that it is one for server.
+// shown returns the serial number of the certificate that a client gets, and checks that the certificate is valid for server.
 func shown(t testing.TB, c *transport.Certificates, server string) int64 {
 	t.Helper()
 	cert, err := c.GetCertificate(&tls.ClientHelloInfo{
@@ -167,7 +171,7 @@ func TestCertificatesReload(t *testing.T) {
 	if first, second := shown(t, c, "a.example"), shown(t, c, "b.example"); first != 2 || second != 3 {
 		t.Error("read without being told", first, second)
 	}
-	// One is broken: it stays as it was, the other is new.
+	// One pair is broken and keeps its certificate. The other one is new.
 	if err := c.Reload(); err == nil || !strings.Contains(err.Error(), files[0].Certificate) || strings.Contains(err.Error(), files[1].Certificate) {
 		t.Error(err)
 	}
@@ -191,7 +195,7 @@ func TestCertificatesMissing(t *testing.T) {
 	}
 }
 
-// Handshakes notice changed files, at most once a second; what is broken is reported once, and taken when it is mended.
+// Handshakes notice changed files, at most once a second. A broken file is reported once, and used after it is repaired.
 func TestCertificatesNoticed(t *testing.T) {
 	a, files, log := newAuthority(t), filesIn(t.TempDir(), 1), new(lockedBuffer)
 	o := &transport.CertificatesOptions{Logger: slog.New(slog.NewTextHandler(log, nil))}
@@ -211,12 +215,12 @@ func TestCertificatesNoticed(t *testing.T) {
 		second()
 		check(2, 0, 0)
 		a.issue(t, "a.example").write(t, files[0])
-		check(2, 0, 0) // looked at just now
+		check(2, 0, 0) // the files were checked just now
 		second()
 		check(3, 1, 0)
 
 		next := a.issue(t, "a.example")
-		writePEM(t, files[0].Certificate, "CERTIFICATE", next.pair.Certificate[0]) // the key is to follow
+		writePEM(t, files[0].Certificate, "CERTIFICATE", next.pair.Certificate[0]) // the key follows later
 		for range 3 {
 			second()
 			check(3, 1, 1)
@@ -234,7 +238,7 @@ func TestCertificatesNoticed(t *testing.T) {
 	})
 }
 
-// A file that was read while it was written is read again, though its time and size say that it is the same.
+// A file that was read while it was written is read again, although its time and size are unchanged.
 func TestCertificatesHalfWritten(t *testing.T) {
 	a, files := newAuthority(t), filesIn(t.TempDir(), 1)
 	a.issue(t, "a.example").write(t, files[0])
@@ -268,7 +272,7 @@ func TestCertificatesHalfWritten(t *testing.T) {
 	})
 }
 
-// A listener shows the new certificate to new connections; those that are open stay.
+// A listener uses the new certificate for new connections. Open connections stay.
 func TestCertificatesListen(t *testing.T) {
 	a, files := newAuthority(t), filesIn(t.TempDir(), 1)
 	a.issue(t, "127.0.0.1").write(t, files[0])
@@ -295,7 +299,7 @@ func TestCertificatesListen(t *testing.T) {
 	say(t, before, server, "still here")
 }
 
-// All at once, for the race detector.
+// All methods run at once, for the race detector.
 func TestCertificatesAtOnce(t *testing.T) {
 	a, files := newAuthority(t), filesIn(t.TempDir(), 1)
 	a.issue(t, "a.example").write(t, files[0])

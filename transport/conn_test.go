@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-push/sluice/transport"
 )
 
-// pairs makes connected ends of each kind. What holds for the kernel's holds for ours.
+// pairs returns functions that make connected ends of each kind. Connections in memory must behave like those of the kernel.
 var pairs = map[string]func(t *testing.T) (a, b net.Conn){
 	"tcp": func(t *testing.T) (a, b net.Conn) { return connect(t, listen(t, "tcp", "127.0.0.1:0", nil), nil) },
 	"unix": func(t *testing.T) (a, b net.Conn) {
@@ -43,7 +43,7 @@ var pairs = map[string]func(t *testing.T) (a, b net.Conn){
 	},
 }
 
-// closing closes both ends when the test is over, or takes too long.
+// closing closes both ends when the test ends or takes too long.
 func closing(t *testing.T, a, b net.Conn) (net.Conn, net.Conn) {
 	for _, c := range []net.Conn{a, b} {
 		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
@@ -65,7 +65,7 @@ func overPairs(t *testing.T, f func(t *testing.T, a, b net.Conn)) {
 // past is a deadline that has passed.
 func past() time.Time { return time.Unix(1, 0) }
 
-// isTimeout reports whether err is what a passed deadline gives.
+// isTimeout reports whether err is the error of a passed deadline.
 func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.Is(err, os.ErrDeadlineExceeded) && errors.As(err, &timeout) && timeout.Timeout()
@@ -119,7 +119,7 @@ func TestConnPingPong(t *testing.T) {
 	})
 }
 
-// One Write is never cut by another.
+// Concurrent writes do not interleave.
 func TestConnWritesWhole(t *testing.T) {
 	overPairs(t, func(t *testing.T, a, b net.Conn) {
 		const writers, size = 8, 100_000
@@ -148,7 +148,7 @@ func TestConnWritesWhole(t *testing.T) {
 	})
 }
 
-// A deadline that has passed fails at once, whatever could be done, until it is moved.
+// A call fails at once if its deadline has passed, even if it need not wait, until the deadline is moved.
 func TestConnPastDeadline(t *testing.T) {
 	overPairs(t, func(t *testing.T, a, b net.Conn) {
 		if _, err := b.Write([]byte("x")); err != nil {
@@ -191,7 +191,7 @@ func fill(c net.Conn) error {
 	}
 }
 
-// A deadline that is set, or comes, while somebody waits ends the waiting; so does Close.
+// A deadline that is set or passes during a wait ends the wait. So does Close.
 func TestConnInterrupted(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -302,7 +302,7 @@ func TestConnNothing(t *testing.T) {
 	})
 }
 
-// All methods at once, for the race detector; whatever they return, nobody hangs.
+// All methods run at once, for the race detector. Whatever they return, none hangs.
 func TestConnMethodsAtOnce(t *testing.T) {
 	overPairs(t, func(t *testing.T, a, b net.Conn) {
 		var wg sync.WaitGroup

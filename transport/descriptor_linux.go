@@ -7,16 +7,15 @@ import (
 	"os"
 	"syscall"
 
-	conns "github.com/sluice-push/sluice/internal/late"
-	sock "github.com/sluice-push/sluice/internal/socket"
-	"github.com/sluice-push/sluice/internal/zones"
+	"github.com/sluice-push/sluice/internal/clientaddr"
+	"github.com/sluice-push/sluice/internal/sockopt"
 )
 
-// haveDescriptors says that connections can be had without a net.Conn.
+// haveDescriptors says that the system can accept connections without a net.Conn.
 const haveDescriptors = true
 
-// acceptCall is one call of accept4: the callback for the poller, made once, and its result. syscall.RawConn lets in one caller at a
-// time, but the result is read when the next may be in already, so each caller has its own.
+// acceptCall is one call of accept4: the callback for the poller, made once, and its result. syscall.RawConn admits one caller at a time. But
+// the next caller may be running when the result is read, so each caller has an acceptCall of its own.
 type acceptCall struct {
 	try func(fd uintptr) bool
 	fd  int
@@ -30,13 +29,13 @@ func newAcceptCall() *acceptCall {
 	return c
 }
 
-// accept makes the call and reports whether it has a result.
+// accept calls accept4, and reports whether that has a result.
 func (c *acceptCall) accept(fd uintptr) bool {
 	c.fd, c.sa, c.err = accept4(int(fd))
 	return !errors.Is(c.err, syscall.EAGAIN)
 }
 
-// accept4 accepts a connection. Package syscall spends one small allocation on the address.
+// accept4 accepts a connection. Package syscall makes one small allocation for the address.
 func accept4(fd int) (int, syscall.Sockaddr, error) {
 	for {
 		nfd, sa, err := syscall.Accept4(fd, syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
@@ -64,7 +63,7 @@ func (l *Listener) acceptDescriptor() (Descriptor, error) {
 	return l.descriptor(fd, sa), nil
 }
 
-// acceptNow returns a connection if there is one.
+// acceptNow returns a connection if a client has connected.
 func (l *Listener) acceptNow(listening int) (d Descriptor, ok bool, err error) {
 	fd, sa, err := accept4(listening)
 	switch {
@@ -77,9 +76,9 @@ func (l *Listener) acceptNow(listening int) (d Descriptor, ok bool, err error) {
 	}
 }
 
-// descriptor is what is known of an accepted socket, which gets its options.
+// descriptor returns the Descriptor of an accepted socket, and sets the socket's options.
 func (l *Listener) descriptor(fd int, sa syscall.Sockaddr) Descriptor {
-	l.bare.Equip(fd, l.each, l.mixed)
+	l.bare.Apply(fd, l.each, l.mixed)
 	d := Descriptor{FD: fd, Unix: l.unix}
 	if l.unix {
 		return d
@@ -93,7 +92,7 @@ func (l *Listener) descriptor(fd int, sa syscall.Sockaddr) Descriptor {
 	return d
 }
 
-// addrPort returns the canonical form of an address, zero if it is none of TCP's.
+// addrPort returns the canonical form of an address, or the zero value if it is no TCP address.
 func addrPort(sa syscall.Sockaddr) netip.AddrPort {
 	switch sa := sa.(type) {
 	case *syscall.SockaddrInet4:
@@ -101,33 +100,16 @@ func addrPort(sa syscall.Sockaddr) netip.AddrPort {
 	case *syscall.SockaddrInet6:
 		addr := netip.AddrFrom16(sa.Addr).Unmap()
 		if sa.ZoneId != 0 {
-			addr = addr.WithZone(zones.Name(sa.ZoneId))
+			addr = addr.WithZone(sockopt.InterfaceName(sa.ZoneId))
 		}
 		return netip.AddrPortFrom(addr, uint16(sa.Port))
 	}
 	return netip.AddrPort{}
 }
 
-// late is a listener whose connections are late.
-type late struct{ *Listener }
-
-// Accept returns a *conns.Conn.
-func (l late) Accept() (net.Conn, error) {
-	d, err := l.AcceptDescriptor()
-	if err != nil {
-		return nil, err
-	}
-	return conns.New(d.FD, net.TCPAddrFromAddrPort(d.Remote), l.here.TCP(d.Local).Local), nil
-}
-
 func detach(conn net.Conn) (d Descriptor, ok bool, err error) {
-	if conn, ok := conn.(*conns.Conn); ok {
-		d.Remote, d.Local = addrPortOf(conn.RemoteAddr()), addrPortOf(conn.LocalAddr())
-		d.FD, err = conn.Take()
-		return d, true, err
-	}
 	if d, ok, err = duplicate(conn); ok && err == nil {
-		_ = conn.Close() // the socket lives on in the duplicate
+		_ = conn.Close() // the duplicate keeps the socket open
 	}
 	return d, ok, err
 }
@@ -151,7 +133,7 @@ func duplicate(conn net.Conn) (Descriptor, bool, error) {
 	if err != nil {
 		return Descriptor{}, true, err
 	}
-	if d.FD, err = sock.DuplicateUnder(rc); err != nil {
+	if d.FD, err = sockopt.DuplicateConn(rc); err != nil {
 		return Descriptor{}, true, err
 	}
 	return d, true, nil
@@ -160,13 +142,13 @@ func duplicate(conn net.Conn) (Descriptor, bool, error) {
 // addrPortOf returns the canonical form of a connection's address.
 func addrPortOf(addr net.Addr) netip.AddrPort {
 	if addr, ok := addr.(*net.TCPAddr); ok {
-		return canonical(addr.AddrPort())
+		return clientaddr.Canonical(addr.AddrPort())
 	}
 	return netip.AddrPort{}
 }
 
 func attach(d Descriptor) (net.Conn, error) {
-	fd, err := sock.Duplicate(uintptr(d.FD), 0)
+	fd, err := sockopt.Duplicate(uintptr(d.FD), 0)
 	if err != nil {
 		return nil, err
 	}

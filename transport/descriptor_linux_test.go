@@ -45,7 +45,7 @@ func fcntl(t testing.TB, fd, cmd int) int {
 	return int(n)
 }
 
-// checkBare checks that a descriptor is what an event loop wants.
+// checkBare checks that a descriptor is usable by an event loop.
 func checkBare(t testing.TB, d transport.Descriptor) {
 	t.Helper()
 	if fcntl(t, d.FD, syscall.F_GETFL)&syscall.O_NONBLOCK == 0 {
@@ -56,7 +56,7 @@ func checkBare(t testing.TB, d transport.Descriptor) {
 	}
 }
 
-// anyAddress is one at which nobody listens.
+// anyAddress is an address without a listener.
 func anyAddress(t testing.TB, network string) string {
 	if network == "unix" {
 		return socketPath(t)
@@ -90,7 +90,7 @@ func TestAcceptDescriptorAddresses(t *testing.T) {
 	}
 }
 
-// The zone of a link-local address is kept. Loopback has none, so the address is made by hand.
+// The zone of a link-local address is kept. The loopback interface has no such address, so the test makes one.
 func TestZone(t *testing.T) {
 	loopback, err := net.InterfaceByName("lo")
 	if err != nil {
@@ -135,7 +135,7 @@ func TestAcceptDescriptorUnix(t *testing.T) {
 	}
 }
 
-// Several may wait at once, all leave at Close, and everybody after it as well.
+// Several calls may wait at once. All return at Close, and so does every later call.
 func TestAcceptDescriptorClose(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestDetachAttach(t *testing.T) {
 			if _, err := io.ReadFull(client, p); err != nil || string(p) != "hello" {
 				t.Fatal(string(p), err)
 			}
-			// Closing the look leaves the descriptor.
+			// Closing the attached connection leaves the descriptor open.
 			_ = again.Close()
 			if _, err := syscall.Write(d.FD, []byte("world")); err != nil {
 				t.Fatal(err)
@@ -263,7 +263,7 @@ func TestDetachAttach(t *testing.T) {
 	}
 }
 
-// A duplicate is the same socket, and says so; the connection stays.
+// A duplicate is the same socket with the same addresses. The connection stays open.
 func TestDuplicate(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
@@ -320,7 +320,7 @@ func TestDetachOther(t *testing.T) {
 	}
 }
 
-// After the header the socket can be had bare, with nothing lost.
+// After the header the underlying socket can be taken, and no byte is lost.
 func TestDetachBehindProxy(t *testing.T) {
 	l := listen(t, "unix", socketPath(t), &transport.Options{Proxy: new(transport.Proxy)})
 	client, server := connect(t, l, nil)

@@ -7,12 +7,10 @@ import (
 	"net"
 )
 
-// haveDescriptors says that connections can be had without a net.Conn: not here.
+// haveDescriptors says that this system cannot accept connections without a net.Conn.
 const haveDescriptors = false
 
 type acceptCall struct{}
-
-type late struct{ *Listener }
 
 func (*Listener) acceptDescriptor() (Descriptor, error) { return Descriptor{}, errors.ErrUnsupported }
 

@@ -1,52 +1,34 @@
-// Package transport makes listeners and connections, and nothing else: plain net.Listener and net.Conn over TCP, TLS and Unix
-// stream sockets, with the options that servers of very many connections want, and in memory, for tests; and sockets for datagrams.
+// Package transport makes listeners and connections: net.Listener and net.Conn over TCP, TLS and Unix stream sockets, with the options that
+// servers of very many connections need, and in memory, for tests. Package transport/udp makes UDP sockets.
 //
 //	ln, err := transport.Listen(ctx, "tcp", ":7000", &transport.Options{ReusePort: true})
 //	conn, err := ln.Accept()
 //
-// Servers of package session accept from any net.Listener, and have options of their own for sockets and TLS. They need this package for
-// what those do not say: a shared port, PROXY headers, the permissions of a Unix socket, certificates that change, tests in memory.
+// Servers of package session accept from any net.Listener, and have options of their own for sockets and TLS. They need this package for a
+// shared port, PROXY headers, the permissions of a Unix socket, certificates that change, and tests in memory.
 //
 // # Descriptors
 //
-// A net.TCPConn costs the better part of a kilobyte. An event loop of its own needs none: [Listener.AcceptDescriptor] returns the
-// bare descriptor with the addresses, [Detach] takes it out of a connection that was accepted elsewhere, and [Attach] makes a net.Conn
-// again. Linux only; [Listener.Plain] says whether it works.
+// A net.TCPConn takes the better part of a kilobyte. A server with an event loop of its own needs none: [Listener.AcceptDescriptor] returns the
+// socket's descriptor with the addresses, [Detach] takes the descriptor out of a net.Conn, and [Attach] makes a net.Conn again. This works on
+// Linux only; [Listener.Plain] reports whether it does.
 //
 // # TLS
 //
-// Options.TLS makes listeners and dials speak it. [Certificates] are read from files, chosen by name, and read again when the files
-// change or [Certificates.Reload] is called.
+// Options.TLS makes listeners and dialed connections use TLS. [Certificates] are read from files and chosen by name. They are read again when
+// the files change or [Certificates.Reload] is called.
 //
 // # Without descriptors
 //
-// A server that has run out of descriptors does not leave clients hanging, nor does it spin: see [Listener].
+// A server that has run out of descriptors neither leaves clients hanging nor spins: see [Listener].
 //
 // # Behind a proxy
 //
-// With [Proxy] a listener reads the header of the PROXY protocol, versions 1 and 2, from trusted peers, and connections have the
-// addresses that it says. Accept does not wait for it: the first who uses the connection does, or HandshakeContext, as with a
-// *tls.Conn.
+// With [Proxy] a listener reads the header of the PROXY protocol, versions 1 and 2, from trusted peers, and connections have the addresses of
+// the header. Accept does not wait for the header. The first call of Read, Write or HandshakeContext reads it, as with a *tls.Conn.
 //
 // # In memory
 //
-// [Pipe] is a connection without a network that behaves as TCP does, with room for bytes that nobody has read yet, deadlines and a
-// half-close; [MemoryListener] is where a server under test listens. Both work inside bubbles of testing/synctest.
-//
-// # Datagrams
-//
-// [ListenPacket] and [DialPacket] make UDP sockets that read and write many datagrams in a call, on Linux in one system call:
-//
-//	ps := make([]transport.Packet, 64) // each with memory in Data
-//	for {
-//		n, err := conn.ReadBatch(ps)
-//		if err != nil {
-//			return err
-//		}
-//		for _, p := range ps[:n] {
-//			handle(p.Addr, p.Data)
-//		}
-//	}
-//
-// What concerns a single datagram is a *[PacketError] and ends nothing. What the kernel threw away is in [PacketConn.Stats].
+// [Pipe] is a connection without a network that behaves like TCP, with a buffer for unread bytes, deadlines and a half-close. [MemoryListener]
+// is a listener for servers under test. Both work inside bubbles of testing/synctest.
 package transport

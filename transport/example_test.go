@@ -57,7 +57,7 @@ func ExampleMemoryListener() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Fprint(client, "nobody reads yet") // and yet this returns
+	fmt.Fprint(client, "no reader yet") // Write returns nevertheless
 	_ = client.Close()
 
 	server, err := ln.Accept()
@@ -66,10 +66,10 @@ func ExampleMemoryListener() {
 	}
 	text, _ := io.ReadAll(server)
 	fmt.Println(string(text))
-	// Output: nobody reads yet
+	// Output: no reader yet
 }
 
-// An event loop takes connections as descriptors; whoever wants to look at one makes a connection of it.
+// An event loop accepts connections as descriptors. To inspect a connection, the program makes a net.Conn of its descriptor.
 func ExampleListener_AcceptDescriptor() {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -107,51 +107,11 @@ func ExampleListener_AcceptDescriptor() {
 	// Output: hello
 }
 
-// A server that answers whole batches of datagrams: what was read is written back, to whom it came from.
-func ExamplePacketConn_ReadBatch() {
-	ctx := context.Background()
-	server, err := transport.ListenPacket(ctx, "udp", "127.0.0.1:0", &transport.PacketOptions{ReadBuffer: 1 << 20})
-	if err != nil {
-		panic(err)
-	}
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		ps := make([]transport.Packet, 64)
-		for i := range ps {
-			ps[i].Data = make([]byte, 1500)
-		}
-		for {
-			n, err := server.ReadBatch(ps)
-			if err != nil {
-				return // closed
-			}
-			_, _ = server.TryWriteBatch(ps[:n]) // whoever misses an answer asks again
-		}
-	}()
-
-	client, err := transport.DialPacket(ctx, "udp", server.LocalAddr().String(), nil)
-	if err != nil {
-		panic(err)
-	}
-	defer client.Close()
-	fmt.Fprint(client, "hello")
-	answer := make([]byte, 100)
-	n, err := client.Read(answer)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(string(answer[:n]))
-	_ = server.Close()
-	<-stopped
-	// Output: hello
-}
-
-// What was written before the end is still read, as over TCP; net.Pipe would wait for a reader.
+// Bytes written before the end are still read, as over TCP. net.Pipe would wait for a reader.
 func ExamplePipe() {
 	a, b := transport.Pipe(0)
 	fmt.Fprint(a, "request")
-	_ = a.CloseWrite() // nothing more comes, and the answer can still be read
+	_ = a.CloseWrite() // nothing more follows, but the answer can still be read
 
 	request, _ := io.ReadAll(b)
 	fmt.Fprintf(b, "answer to %s", request)
@@ -163,7 +123,7 @@ func ExamplePipe() {
 	// Output: answer to request <nil>
 }
 
-// A load balancer on this machine says whose connections it forwards. Others are refused, whatever they say.
+// A load balancer on this machine sends the addresses of the connections that it forwards. Other peers are refused, whatever they send.
 func ExampleProxy() {
 	ctx := context.Background()
 	ln, err := transport.Listen(ctx, "tcp", "127.0.0.1:0", &transport.Options{
@@ -185,12 +145,12 @@ func ExampleProxy() {
 		panic(err)
 	}
 	defer conn.Close()
-	line, err := bufio.NewReader(conn).ReadString('\n') // does
+	line, err := bufio.NewReader(conn).ReadString('\n') // waits for the header
 	fmt.Printf("%q from %v, %v\n", line, conn.RemoteAddr(), err)
 	// Output: "hello\n" from 192.0.2.7:40000, <nil>
 }
 
-// A server whose certificates may be replaced while it runs.
+// A server whose certificates can be replaced while it runs.
 func ExampleLoadCertificates() {
 	dir, err := os.MkdirTemp("", "certificates")
 	if err != nil {
@@ -233,7 +193,7 @@ func ExampleLoadCertificates() {
 		fmt.Printf("%s\n", text)
 
 		roots = writeCertificate(files, "example.com") // a new certificate, with a new key
-		fmt.Println(certificates.Reload())             // or a second later by itself
+		fmt.Println(certificates.Reload())             // otherwise a handshake finds it, a second later
 	}
 	// Output:
 	// hello
@@ -242,7 +202,7 @@ func ExampleLoadCertificates() {
 	// <nil>
 }
 
-// writeCertificate writes a new key and a certificate that is its own root.
+// writeCertificate writes a new key and a self-signed certificate, and returns a pool that contains it.
 func writeCertificate(files transport.CertificateFiles, name string) *x509.CertPool {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -1,17 +1,17 @@
 package transport
 
-import sock "github.com/sluice-push/sluice/internal/socket"
+import "github.com/sluice-push/sluice/internal/sockopt"
 
 // AddrPort is addrPort.
 var AddrPort = addrPort
 
 // NotSentLowat is TCP_NOTSENT_LOWAT.
-const NotSentLowat = sock.NotSentLowat
+const NotSentLowat = sockopt.NotSentLowat
 
-// Lacking returns how many options are set on every connection of plain TCP that AcceptDescriptor, or else Accept, returns.
+// Lacking returns how many options have to be set on every plain TCP connection that AcceptDescriptor returns, or Accept if bare is false.
 func (l *Listener) Lacking(descriptor bool) int {
 	if descriptor {
-		return l.bare.Lacking()
+		return l.bare.Missing()
 	}
-	return l.conns.Lacking()
+	return l.conns.Missing()
 }

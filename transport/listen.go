@@ -9,11 +9,13 @@ import (
 	"net"
 	"os"
 	"syscall"
+
+	"github.com/sluice-push/sluice/internal/sockopt"
 )
 
-// Listen listens on a TCP address ("tcp", "tcp4", "tcp6", as net.Listen has them) or on the path of a Unix stream socket ("unix").
-// The context is for resolving the address. A socket file on which nobody listens any more is replaced; the file is removed at Close, unless
-// another listener has put its own there. TCP sockets are plain, not Multipath TCP, of which connections do not inherit all options. Errors are *net.OpError.
+// Listen listens on a TCP address ("tcp", "tcp4", "tcp6", as for net.Listen) or on the path of a Unix stream socket ("unix"). The context is for
+// resolving the address. A socket file without a listener is replaced. Close removes the socket file, unless another listener has replaced it.
+// TCP sockets do not use Multipath TCP, whose connections do not inherit all options. Errors are *net.OpError.
 func Listen(ctx context.Context, network, address string, o *Options) (*Listener, error) {
 	c := o.withDefaults()
 	if err := c.check(); err != nil {
@@ -26,7 +28,7 @@ func Listen(ctx context.Context, network, address string, o *Options) (*Listener
 	lc := net.ListenConfig{
 		KeepAlive: -1, // set by us
 		Control: func(_, _ string, rc syscall.RawConn) error {
-			return control(rc, func(fd int) error { return c.setUnbound(fd, unix) })
+			return sockopt.WithDescriptor(rc, func(fd int) error { return c.setUnbound(fd, unix) })
 		},
 	}
 	lc.SetMultipathTCP(false)
@@ -55,13 +57,13 @@ func Listen(ctx context.Context, network, address string, o *Options) (*Listener
 	return l, nil
 }
 
-// socketFile is the file of a Unix listener, which may be another's by the time that is closed: of a successor that has put its own there.
+// socketFile is the file of a Unix listener. When the listener is closed, a successor may have replaced it.
 type socketFile struct {
 	path string
 	is   fs.FileInfo
 }
 
-// newSocketFile returns nil for listeners that have none. Package net does not remove it any more.
+// newSocketFile returns nil for listeners without a file. Package net does not remove the file any more.
 func newSocketFile(ln net.Listener, path string) *socketFile {
 	unix, ok := ln.(*net.UnixListener)
 	if !ok || isAbstract(path) {
@@ -69,14 +71,14 @@ func newSocketFile(ln net.Listener, path string) *socketFile {
 	}
 	unix.SetUnlinkOnClose(false)
 	is, err := os.Lstat(path)
-	if err != nil { // it was removed already
+	if err != nil { // the file was removed already
 		return nil
 	}
 	return &socketFile{path, is}
 }
 
-// remove removes the file if it is still the listener's. It is called before the socket is closed: as long as that is open no other file can have
-// its number.
+// remove removes the file if it still belongs to the listener. It is called before the socket is closed: while the socket is open, no other file
+// can have the same inode number.
 func (f *socketFile) remove() {
 	if f == nil {
 		return
@@ -86,7 +88,7 @@ func (f *socketFile) remove() {
 	}
 }
 
-// checkNetwork reports whether a network is Unix, and refuses those that are none of ours.
+// checkNetwork reports whether a network is Unix, and refuses networks that the package does not support.
 func checkNetwork(network string) (unix bool, err error) {
 	switch network {
 	case "unix":
@@ -97,19 +99,20 @@ func checkNetwork(network string) (unix bool, err error) {
 	return false, net.UnknownNetworkError(network)
 }
 
-// check refuses what nobody can mean.
+// check refuses options that make no sense.
 func (o *Options) check() error {
 	if o.Mode&^fs.ModePerm != 0 {
-		return fmt.Errorf("transport: mode %v is more than permissions", o.Mode)
+		return fmt.Errorf("transport: mode %v has bits other than permissions", o.Mode)
 	}
 	return o.Proxy.check()
 }
 
-// isAbstract reports whether a Unix address is a name of Linux that is not in the file system. Package net writes its zero byte as @.
+// isAbstract reports whether a Unix address is a name in Linux's abstract namespace, not in the file system. Package net writes its zero byte as
+// @.
 func isAbstract(address string) bool { return address == "" || address[0] == '@' || address[0] == 0 }
 
-// removeStale removes a socket file on which nobody listens, and reports whether it did. Nothing but a socket is removed, and none
-// that was put there while we looked.
+// removeStale removes a socket file without a listener, and reports whether it did. It removes nothing but a socket, and none that another
+// process puts there meanwhile.
 func removeStale(ctx context.Context, path string) bool {
 	if isAbstract(path) {
 		return false
@@ -131,8 +134,8 @@ func removeStale(ctx context.Context, path string) bool {
 	return err == nil && os.SameFile(before, after) && os.Remove(path) == nil
 }
 
-// Dial connects to an address of the networks that [Listen] knows, within the time of ctx. With Options.TLS the handshake is
-// made as well; the name of the server is then the address's host if the configuration has none.
+// Dial connects to an address of the networks of [Listen]. ctx bounds the time. With Options.TLS it makes the handshake too; if the
+// configuration has no ServerName, the host of the address is the server's name.
 func Dial(ctx context.Context, network, address string, o *Options) (net.Conn, error) {
 	c := o.withDefaults()
 	unix, err := checkNetwork(network)
@@ -142,7 +145,7 @@ func Dial(ctx context.Context, network, address string, o *Options) (net.Conn, e
 	d := net.Dialer{
 		KeepAlive: -1, // set by us
 		Control: func(_, _ string, rc syscall.RawConn) error {
-			return control(rc, func(fd int) error { return c.setDialing(fd, unix) })
+			return sockopt.WithDescriptor(rc, func(fd int) error { return c.setDialing(fd, unix) })
 		},
 	}
 	conn, err := d.DialContext(ctx, network, address)

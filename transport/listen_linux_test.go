@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-push/sluice/transport"
 )
 
-// The options are on both ends, whoever made the listener and however a connection is accepted.
+// The options are on both ends, whatever made the listener and however a connection is accepted.
 func TestOptions(t *testing.T) {
 	o := &transport.Options{
 		KeepAlive: 70 * time.Second, KeepAliveCount: 4, ReadBuffer: 16 << 10, SendBuffer: 32 << 10, NotSentLowat: 5000,
@@ -62,7 +62,7 @@ func TestOptions(t *testing.T) {
 				for _, w := range c.want {
 					for _, fd := range []int{client, server} {
 						got := getsockopt(t, fd, w.level, w.name)
-						unbounded := w.value == 0 && got == -1 && w.name == transport.NotSentLowat // as Multipath TCP says it
+						unbounded := w.value == 0 && got == -1 && w.name == transport.NotSentLowat // Multipath TCP returns it so
 						if got != w.value && !unbounded {
 							t.Errorf("option %d of level %d is %d, not %d (accepted: %v)", w.name, w.level, got, w.value, fd == server)
 						}
@@ -87,8 +87,8 @@ func ends(t *testing.T, l *transport.Listener, o *transport.Options, descriptor 
 	return bare(t, conn), accept(t, l, descriptor)
 }
 
-// Who connected before the listener had the options has them all the same, as has a peer that speaks Multipath TCP. In the end nothing
-// has to be set any more on connections of plain TCP.
+// Connections from before the listener had the options have them too, and so have those of Multipath TCP. In the end no option has to be set any
+// more on connections of plain TCP.
 func TestOptionsOfAll(t *testing.T) {
 	o := &transport.Options{KeepAlive: 70 * time.Second, KeepAliveCount: 4, NotSentLowat: 5000}
 	want := []struct{ level, name, value int }{
@@ -187,7 +187,7 @@ func TestReusePort(t *testing.T) {
 	}
 }
 
-// A Unix socket counts who waits exactly: with a backlog of n, n+1 may.
+// A Unix socket counts waiting connections exactly: with a backlog of n, n+1 may wait.
 func TestBacklog(t *testing.T) {
 	l := listen(t, "unix", socketPath(t), &transport.Options{Backlog: 2})
 	for i := range 4 {

@@ -29,7 +29,7 @@ func socketPath(t testing.TB) string {
 	return filepath.Join(dir, "s")
 }
 
-// wrap listens and wraps.
+// wrap listens with package net, and wraps the listener.
 func wrap(t testing.TB, network, address string, o *transport.Options) *transport.Listener {
 	t.Helper()
 	ln, err := net.Listen(network, address)
@@ -73,7 +73,7 @@ func connect(t testing.TB, l *transport.Listener, o *transport.Options) (client,
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	if tls, ok := server.(*tls.Conn); ok { // the dialing end waits for it
+	if tls, ok := server.(*tls.Conn); ok { // the dialing end waits for the handshake
 		if err := tls.HandshakeContext(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestDialHandshakeCancelled(t *testing.T) {
 }
 
 func TestUnixMode(t *testing.T) {
-	for _, mode := range []fs.FileMode{0o600, 0o640, 0o666, 0o777} { // more than a umask lets through, and less
+	for _, mode := range []fs.FileMode{0o600, 0o640, 0o666, 0o777} { // wider than a umask permits, and narrower
 		path := socketPath(t)
 		l := listen(t, "unix", path, &transport.Options{Mode: mode})
 		info, err := os.Stat(path)
@@ -219,7 +219,7 @@ func TestUnixSuccessor(t *testing.T) {
 	}
 }
 
-// A socket file that a dead process left is replaced; nothing else is.
+// A socket file that a dead process has left is replaced. No other file is.
 func TestUnixStale(t *testing.T) {
 	leave := func(t *testing.T, path string) {
 		ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})

@@ -11,60 +11,59 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluice-push/sluice/internal/reserve"
-	"github.com/sluice-push/sluice/internal/seldom"
-	sock "github.com/sluice-push/sluice/internal/socket"
+	"github.com/sluice-push/sluice/internal/clientaddr"
+	"github.com/sluice-push/sluice/internal/logsample"
+	"github.com/sluice-push/sluice/internal/sockopt"
 )
 
 // Listener accepts connections. Make one with [Listen] or [Wrap]. All methods may be called by any goroutine at any time.
 //
-// It survives what passes: a connection that was lost before it was accepted is passed over; when the process or the system has no
-// descriptor left, who connects is closed at once, for which the listener keeps one descriptor in reserve; when
-// even that is gone it tries again after a pause of 5 ms, then longer, up to 1 s.
+// A Listener survives errors that pass. If a connection is lost before it is accepted, the listener goes on to the next one. If the process or
+// the system has no descriptor left, it closes each new connection at once; for that it keeps one spare descriptor. If even that fails, it
+// tries again after a pause of 5 ms, then longer, up to 1 s.
 type Listener struct {
 	// Set at Wrap.
 	ln      net.Listener
 	o       Options
-	socket  socket         // under ln; nil when ln is neither a TCP nor a Unix stream listener
-	unix    bool           // socket is a Unix stream listener
-	local   netip.AddrPort // of all accepted connections; zero when each has its own
-	each    []sock.Option  // for every accepted socket
-	mixed   bool           // connections may be of Multipath TCP
-	ours    bool           // ln is of Listen, so that connections have the options
-	file    *socketFile    // of a Unix socket, or nil
+	socket  socket           // under ln; nil if ln is neither a TCP nor a Unix stream listener
+	unix    bool             // socket is a Unix stream listener
+	local   netip.AddrPort   // of all accepted connections; zero if each has its own
+	each    []sockopt.Option // set on every accepted socket
+	mixed   bool             // connections may use Multipath TCP
+	ours    bool             // Listen has made ln, so that connections inherit the options
+	file    *socketFile      // of a Unix socket, or nil
 	closed  chan struct{}
-	reserve reserve.Reserve
+	spareFD sockopt.SpareFD
 
-	bare, conns sock.Heirs // accepted by us, and by package net
-	here        sock.Addresses
+	bare, conns sockopt.InheritedOptions // sockets accepted by this package, and by package net
 
 	mu sync.Mutex
 	// Guarded by mu.
 	spare    int             // a duplicate of socket that is in no poller, or −1
-	polled   *os.File        // it, when somebody has waited: the socket's own RawConn cannot, this one's can
+	polled   *os.File        // the duplicate in the runtime's poller, or nil; unlike the RawConn of socket, that of a file can wait
 	rc       syscall.RawConn // of polled
-	acceptor *Acceptor       // or nil; has taken either
+	acceptor *Acceptor       // has taken spare or polled; nil if there is none
 
-	bareOnly atomic.Bool                // ln is closed, but the socket is not
-	free     atomic.Pointer[acceptCall] // a call that nobody is in
-	once     sync.Once                  // closes
+	detached atomic.Bool                // ln is closed, but the socket is not
+	free     atomic.Pointer[acceptCall] // an unused call, or nil
+	once     sync.Once                  // for Close
 
 	accepted, refused, badHeaders    atomic.Uint64
 	aborted, exhausted, shed, pauses atomic.Uint64
 
-	warned seldom.Warning
+	warned logsample.Warning
 }
 
-// socket is what *net.TCPListener and *net.UnixListener have in common.
+// socket is the methods that *net.TCPListener and *net.UnixListener have in common.
 type socket interface {
 	net.Listener
 	syscall.Conn
 	File() (*os.File, error)
 }
 
-// Wrap makes a Listener of one that exists. It owns it from then on, unless it returns an error. With a *net.TCPListener or a
-// *net.UnixListener for streams all methods work, and all options but those of which the comment says that they are for [Listen].
-// With any other AcceptDescriptor does not work, and connections get the options when they are of package net.
+// Wrap returns a Listener over ln, which it owns from then on, unless it returns an error. If ln is a *net.TCPListener or a *net.UnixListener
+// for streams, all methods work, and all options except the ones for [Listen] only. With any other ln AcceptDescriptor does not work, and
+// connections get the options only if they are of package net.
 func Wrap(ln net.Listener, o *Options) (*Listener, error) {
 	c := o.withDefaults()
 	if err := c.check(); err != nil {
@@ -79,7 +78,7 @@ func newListener(ln net.Listener, o Options, ours bool) (*Listener, error) {
 	case *net.TCPListener:
 		l.socket = ln
 		if addr, ok := ln.Addr().(*net.TCPAddr); ok && !addr.IP.IsUnspecified() {
-			l.local = canonical(addr.AddrPort())
+			l.local = clientaddr.Canonical(addr.AddrPort())
 		}
 	case *net.UnixListener:
 		if ln.Addr().Network() == "unix" {
@@ -94,7 +93,7 @@ func newListener(ln net.Listener, o Options, ours bool) (*Listener, error) {
 	return l, nil
 }
 
-// prepare sets the options that connections inherit and takes the descriptors that accepting needs.
+// prepare sets the options that connections inherit, and opens the descriptors that accepting needs.
 func (l *Listener) prepare() error {
 	if !l.ours || l.unix {
 		l.each = l.o.each(l.unix)
@@ -103,79 +102,66 @@ func (l *Listener) prepare() error {
 	if err != nil {
 		return err
 	}
-	err = control(rc, func(fd int) error {
-		l.mixed = !l.unix && !sock.IsPlainTCP(fd)
+	err = sockopt.WithDescriptor(rc, func(fd int) error {
+		l.mixed = !l.unix && !sockopt.IsPlainTCP(fd)
 		return l.o.setListener(fd, l.unix)
 	})
 	if err != nil {
 		return err
 	}
-	if !reserve.Possible {
+	if !sockopt.HasSpareFD {
 		return nil
 	}
 	if haveDescriptors {
-		l.spare, err = sock.DuplicateUnder(rc)
+		l.spare, err = sockopt.DuplicateConn(rc)
 	} else {
 		l.polled, err = l.socket.File()
 	}
 	if err != nil {
 		return err
 	}
-	l.reserve.Fill()
+	l.spareFD.Fill()
 	return nil
 }
 
-// control runs f with the descriptor.
-func control(rc syscall.RawConn, f func(fd int) error) error {
-	var inner error
-	if err := rc.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {
-		return err
-	}
-	return inner
-}
-
-// canonical returns the one form of an address: IPv4 mapped into IPv6 is IPv4.
-func canonical(a netip.AddrPort) netip.AddrPort {
-	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
-}
-
-// Accept waits for the next connection. It never waits for the peer: a TLS handshake, and a PROXY header, are still to come. What
-// it returns then, a *tls.Conn or a *ProxyConn, has a method HandshakeContext; reading and writing do it as well. After Close the
-// error is net.ErrClosed; any other means that nothing more will be accepted.
+// Accept waits for the next connection, but never for the peer: a TLS handshake and a PROXY header are still to come. The connection is then a
+// *tls.Conn or a *ProxyConn. The method HandshakeContext of both does the rest, and so do Read and Write. After Close the error is
+// net.ErrClosed. Any other error means that nothing more will be accepted.
 func (l *Listener) Accept() (net.Conn, error) {
 	var pause time.Duration
 	for {
 		conn, err := l.acceptConn()
 		if err == nil {
-			if conn = l.dress(conn); conn == nil {
+			if conn = l.applyOptions(conn); conn == nil {
 				continue
 			}
 			l.accepted.Add(1)
 			return conn, nil
 		}
-		if pause, err = l.survive(err, pause); err != nil {
+		if pause, err = l.retryAccept(err, pause); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// acceptConn is Accept without what the options ask for.
+// acceptConn accepts a connection, and does not apply the options.
 func (l *Listener) acceptConn() (net.Conn, error) {
-	if !l.bareOnly.Load() {
+	if !l.detached.Load() {
 		conn, err := l.ln.Accept()
-		if err == nil || !l.bareOnly.Load() {
+		if err == nil || !l.detached.Load() {
 			return conn, err
 		}
 	}
 	return l.acceptAttached()
 }
 
-// wrapped reports whether the socket is one of package net that was made elsewhere.
+// wrapped reports whether the socket is one of package net that Wrap was given.
 func (l *Listener) wrapped() bool { return l.socket != nil && !l.ours }
 
-// dress makes of an accepted connection what the options ask for. It returns nil for one that they refuse.
-func (l *Listener) dress(conn net.Conn) net.Conn {
-	if !l.wrapped() || !l.conns.EquipConn(conn, l.each, l.mixed) {
+// applyOptions applies the options to an accepted connection: it sets socket options and adds PROXY and TLS. It returns nil if it refuses the
+// connection.
+func (l *Listener) applyOptions(conn net.Conn) net.Conn {
+	if !l.wrapped() || !l.conns.ApplyConn(conn, l.each, l.mixed) {
 		l.o.setConn(conn, socketOptions && l.ours && !l.unix)
 	}
 	if p := l.o.Proxy; p != nil {
@@ -199,8 +185,8 @@ func (l *Listener) Plain() bool {
 	return haveDescriptors && l.socket != nil && l.o.TLS == nil && l.o.Proxy == nil
 }
 
-// AcceptDescriptor waits for the next connection and returns it bare, with the options applied. The caller owns the descriptor.
-// Errors are those of Accept, and errors.ErrUnsupported without [Listener.Plain].
+// AcceptDescriptor waits for the next connection and returns its descriptor, with the options set. The caller owns the descriptor. Errors are
+// those of Accept, and errors.ErrUnsupported if [Listener.Plain] is false.
 func (l *Listener) AcceptDescriptor() (Descriptor, error) {
 	if !l.Plain() {
 		return Descriptor{}, l.failed(errors.ErrUnsupported)
@@ -212,13 +198,13 @@ func (l *Listener) AcceptDescriptor() (Descriptor, error) {
 			l.accepted.Add(1)
 			return d, nil
 		}
-		if pause, err = l.survive(err, pause); err != nil {
+		if pause, err = l.retryAccept(err, pause); err != nil {
 			return Descriptor{}, err
 		}
 	}
 }
 
-// failed dresses an error of accepting as package net does.
+// failed wraps an error of accepting as package net does.
 func (l *Listener) failed(err error) error {
 	if l.isClosed() {
 		err = net.ErrClosed
@@ -230,30 +216,14 @@ func (l *Listener) failed(err error) error {
 	return &net.OpError{Op: "accept", Net: l.Addr().Network(), Addr: l.Addr(), Err: err}
 }
 
-// Late returns l as a listener whose connections are not in the poller of the runtime before somebody has to wait for them, where l is
-// [Listener.Plain] and of TCP; elsewhere it returns l. It is for servers of net/http whose connections are taken over ([Detach]),
-// as WebSocket does: each costs four system calls less. They are no *net.TCPConn: nothing closes them if the user forgets it, and files
-// go to others by reading and writing, not by sendfile.
-func (l *Listener) Late() net.Listener {
-	if !l.Plain() || l.unix {
-		return l
-	}
-	if l.ours { // a socket that is in the poller twice is reported twice
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.bareLocked()
-	}
-	return late{l}
-}
-
-// bareLocked closes ln, but not its socket: Accept goes by descriptors from now on.
-func (l *Listener) bareLocked() {
-	if !l.isClosed() && l.bareOnly.CompareAndSwap(false, true) {
+// detachLocked closes ln, but not its socket. From now on Accept goes by descriptors.
+func (l *Listener) detachLocked() {
+	if !l.isClosed() && l.detached.CompareAndSwap(false, true) {
 		_ = l.ln.Close()
 	}
 }
 
-// Closed returns a channel that is closed by Close.
+// Closed returns a channel that Close closes.
 func (l *Listener) Closed() <-chan struct{} { return l.closed }
 
 func (l *Listener) isClosed() bool {
@@ -268,21 +238,21 @@ func (l *Listener) isClosed() bool {
 // Addr returns the address that the listener listens on.
 func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 
-// Close stops listening. Who is in Accept or AcceptDescriptor returns. Connections that were accepted stay.
+// Close stops listening. Waiting calls of Accept and AcceptDescriptor return. Accepted connections stay open.
 func (l *Listener) Close() (err error) {
 	l.once.Do(func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		close(l.closed)
 		l.file.remove()
-		if !l.bareOnly.Load() {
+		if !l.detached.Load() {
 			err = l.ln.Close()
 		}
 		if l.acceptor != nil {
 			l.acceptor.closeLocked()
 		}
-		l.unpollLocked() // the socket is closed with its last descriptor
-		l.reserve.Close()
+		l.unpollLocked() // closing its last descriptor closes the socket
+		l.spareFD.Close()
 	})
 	return err
 }
@@ -291,17 +261,17 @@ func (l *Listener) Close() (err error) {
 type Stats struct {
 	// Accepted is the number of connections returned.
 	Accepted uint64
-	// Refused is the number of connections closed at once because they did not come from a proxy, see [Proxy].
+	// Refused is the number of connections closed at once because their peer is not a trusted proxy: see [Proxy].
 	Refused uint64
-	// BadHeaders is the number of connections closed because no good PROXY header came.
+	// BadHeaders is the number of connections closed because of a missing or invalid PROXY header.
 	BadHeaders uint64
-	// Aborted is the number of connections that were lost before they were accepted, as far as the system tells.
+	// Aborted is the number of connections that were lost before they were accepted, as far as the system reports them.
 	Aborted uint64
-	// Exhausted is how often accepting failed because there was no descriptor or no memory.
+	// Exhausted is the number of times that accepting failed for lack of a descriptor or of memory.
 	Exhausted uint64
-	// Shed is the number of connections closed at once because there was no descriptor.
+	// Shed is the number of connections closed at once for lack of a descriptor, as load shedding.
 	Shed uint64
-	// Pauses is how often even that failed, so that accepting had to pause.
+	// Pauses is the number of pauses in accepting, after failures that closing a connection could not handle.
 	Pauses uint64
 }
 

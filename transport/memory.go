@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// memoryBacklog is how many connections wait to be accepted.
+// memoryBacklog is the most connections that wait to be accepted.
 const memoryBacklog = 128
 
-// MemoryListener is a net.Listener for connections in memory: a server under test needs no socket and no port, and runs in a bubble of
+// MemoryListener is a net.Listener for connections in memory. A server under test then needs no socket and no port, and can run in a bubble of
 // testing/synctest. All methods may be called by any goroutine at any time.
 type MemoryListener struct {
 	size int
@@ -21,15 +21,15 @@ type MemoryListener struct {
 	closed bool
 }
 
-// NewMemory makes a listener whose connections hold up to size bytes in each direction; zero or less is 64 KiB.
+// NewMemory returns a listener whose connections hold up to size bytes in each direction. Zero or less means 64 KiB.
 func NewMemory(size int) *MemoryListener {
 	l := &MemoryListener{size: size}
 	l.change.L = &l.mu
 	return l
 }
 
-// Dial connects to the listener. As with a socket it does not wait for Accept, as long as not more than 128 connections wait for
-// it. It returns the error of ctx, or one that is syscall.ECONNREFUSED after Close.
+// Dial connects to the listener. As with a socket, it does not wait for Accept, unless 128 connections already wait for it. It returns the error
+// of ctx, or after Close an error that is syscall.ECONNREFUSED.
 func (l *MemoryListener) Dial(ctx context.Context) (*MemoryConn, error) {
 	defer context.AfterFunc(ctx, func() {
 		l.mu.Lock()
@@ -71,7 +71,7 @@ func (l *MemoryListener) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-// Close ends the listener. Connections that nobody accepted are closed.
+// Close ends the listener, and closes the connections that were not accepted.
 func (l *MemoryListener) Close() error {
 	l.mu.Lock()
 	l.closed = true

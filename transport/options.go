@@ -7,41 +7,40 @@ import (
 	"time"
 )
 
-// Options are what a listener and the connections it accepts, or a dialed connection, are to be like. The zero value and nil are
-// good. Sizes are in bytes. An option that the kind of socket or the system does not have is passed over, unless its comment says
-// otherwise.
+// Options are the options of a listener and the connections that it accepts, or of a dialed connection. The zero value and nil are usable. Sizes
+// are in bytes. An option that the kind of socket or the system does not have is ignored, unless its comment says otherwise.
 type Options struct {
-	// TLS makes connections speak TLS. It is used as it is, so it must not be changed afterwards; [Certificates] changes what is
-	// shown.
+	// TLS makes connections use TLS. The configuration is used without a copy, so it must not change afterwards; [Certificates] changes the
+	// certificates that it uses.
 	TLS *tls.Config
 
-	// Proxy makes a listener expect headers of the PROXY protocol, before TLS. Nil expects none.
+	// Proxy makes a listener expect headers of the PROXY protocol, before TLS. If it is nil, the listener expects none.
 	Proxy *Proxy
 
-	// ReusePort lets several listeners, of several processes, share a TCP port (SO_REUSEPORT); Linux spreads connections over
-	// them. It is for Listen; on systems without it, that returns errors.ErrUnsupported.
+	// ReusePort lets several listeners, also of several processes, share a TCP port (SO_REUSEPORT). Linux spreads connections over them. It is
+	// for Listen, which returns errors.ErrUnsupported on systems without it.
 	ReusePort bool
-	// Backlog is how many connections may wait to be accepted. Zero or negative is what the system allows, which is also the
-	// most.
+	// Backlog is the number of connections that may wait to be accepted. Zero or negative means the most that the system allows.
 	Backlog int
-	// Mode is the permissions of a Unix socket's file: who may connect. Zero leaves them to the process's umask. It is for Listen.
+	// Mode is the permissions of a Unix socket's file, which decide about the right to connect. Zero leaves them to the umask of the process. It
+	// is for Listen.
 	Mode fs.FileMode
 
-	// Delay switches Nagle's algorithm on: small writes wait for the acknowledgement of those before. It is off otherwise.
+	// Delay enables Nagle's algorithm: small writes wait for the acknowledgement of earlier ones. By default it is disabled.
 	Delay bool
-	// KeepAlive is the silence after which TCP asks whether the peer is there, and the time between the questions. Zero is 15 s,
-	// negative never asks. The kernel counts whole seconds.
+	// KeepAlive is the silence after which TCP sends keep-alive probes, and the time between two probes. Zero means 15 s, and negative means no
+	// probes. The kernel counts whole seconds.
 	KeepAlive time.Duration
-	// KeepAliveCount is how many questions may stay unanswered. Zero is 9, negative leaves it to the system.
+	// KeepAliveCount is the number of unanswered probes that end a connection. Zero means 9, and negative means the default of the system.
 	KeepAliveCount int
-	// ReadBuffer and SendBuffer are what the kernel may hold for each direction of a connection (SO_RCVBUF, SO_SNDBUF). Linux
-	// doubles them, for its own needs. Zero or negative: the kernel adjusts them itself, up to megabytes.
+	// ReadBuffer and SendBuffer are the sizes of the kernel's buffers for each direction of a connection (SO_RCVBUF, SO_SNDBUF). Linux doubles
+	// them, for its own needs. Zero or negative lets the kernel adjust them itself, up to megabytes.
 	ReadBuffer, SendBuffer int
-	// NotSentLowat is the number of bytes not sent yet above which a socket does not take more (TCP_NOTSENT_LOWAT). Zero or
-	// negative is no bound. Linux only.
+	// NotSentLowat is the number of unsent bytes above which a socket takes no more (TCP_NOTSENT_LOWAT). Zero or negative means no bound. Linux
+	// only.
 	NotSentLowat int
 
-	// Logger gets what heals by itself. Nil discards it.
+	// Logger gets the errors that the listener recovers from. Nil discards them.
 	Logger *slog.Logger
 }
 
@@ -51,7 +50,7 @@ const (
 	defaultKeepAliveCount = 9
 )
 
-// withDefaults returns a copy without zeros that mean something else.
+// withDefaults returns a copy in which zeros that mean a default are replaced by it.
 func (o *Options) withDefaults() Options {
 	var c Options
 	if o != nil {

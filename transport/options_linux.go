@@ -5,14 +5,14 @@ import (
 	"syscall"
 	"time"
 
-	sock "github.com/sluice-push/sluice/internal/socket"
+	"github.com/sluice-push/sluice/internal/sockopt"
 )
 
-// socketOptions says that the options are set on sockets, before they are connected.
+// socketOptions says that the options are set on sockets, before these are connected.
 const socketOptions = true
 
-// netDefaults are the options that package net sets on every TCP socket it makes a connection of.
-var netDefaults = [...]sock.Option{
+// netDefaults are the options that package net sets on every TCP socket that it makes a connection of.
+var netDefaults = [...]sockopt.Option{
 	{Level: syscall.IPPROTO_TCP, Name: syscall.TCP_NODELAY},
 	{Level: syscall.SOL_SOCKET, Name: syscall.SO_KEEPALIVE},
 	{Level: syscall.IPPROTO_TCP, Name: syscall.TCP_KEEPIDLE},
@@ -20,17 +20,19 @@ var netDefaults = [...]sock.Option{
 	{Level: syscall.IPPROTO_TCP, Name: syscall.TCP_KEEPCNT},
 }
 
-// inherited returns the options that accepted TCP connections have from the listener.
-func (o *Options) inherited() []sock.Option {
+// inherited returns the options that accepted TCP connections inherit from the listener.
+func (o *Options) inherited() []sockopt.Option {
 	list := o.buffers()
-	add := func(level, name, value int) { list = append(list, sock.Option{Level: level, Name: name, Value: value}) }
+	add := func(level, name, value int) {
+		list = append(list, sockopt.Option{Level: level, Name: name, Value: value})
+	}
 	if o.Delay {
 		add(syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 0)
 	} else {
 		add(syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 	}
 	if o.NotSentLowat > 0 {
-		add(syscall.IPPROTO_TCP, sock.NotSentLowat, o.NotSentLowat)
+		add(syscall.IPPROTO_TCP, sockopt.NotSentLowat, o.NotSentLowat)
 	}
 	if o.KeepAlive < 0 {
 		add(syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 0)
@@ -46,30 +48,30 @@ func (o *Options) inherited() []sock.Option {
 	return list
 }
 
-// each returns the options that every accepted descriptor has to be given, if it lacks them: Unix sockets inherit nothing, those of
-// Multipath TCP not all, and connections may have come before a listener that was there already had the options.
-func (o *Options) each(unix bool) []sock.Option {
+// each returns the options to set on every accepted descriptor that lacks them. Unix sockets inherit no options, and sockets of Multipath TCP
+// not all. A listener that was made elsewhere may have connections from before it had the options.
+func (o *Options) each(unix bool) []sockopt.Option {
 	if unix {
 		return o.buffers()
 	}
 	return o.inherited()
 }
 
-// buffers returns the sizes of the kernel's buffers.
-func (o *Options) buffers() (list []sock.Option) {
+// buffers returns the options for the sizes of the kernel's buffers.
+func (o *Options) buffers() (list []sockopt.Option) {
 	if o.ReadBuffer > 0 {
-		list = append(list, sock.Option{Level: syscall.SOL_SOCKET, Name: syscall.SO_RCVBUF, Value: o.ReadBuffer})
+		list = append(list, sockopt.Option{Level: syscall.SOL_SOCKET, Name: syscall.SO_RCVBUF, Value: o.ReadBuffer})
 	}
 	if o.SendBuffer > 0 {
-		list = append(list, sock.Option{Level: syscall.SOL_SOCKET, Name: syscall.SO_SNDBUF, Value: o.SendBuffer})
+		list = append(list, sockopt.Option{Level: syscall.SOL_SOCKET, Name: syscall.SO_SNDBUF, Value: o.SendBuffer})
 	}
 	return list
 }
 
-// setInherited sets on a TCP socket what connections inherit, so that each of them costs no system calls.
+// setInherited sets on a TCP socket the options that connections inherit, so that each connection costs no system calls.
 func (o *Options) setInherited(fd int) error { return setOptions(fd, o.inherited()) }
 
-// setDialing sets all options before connecting.
+// setDialing sets all options on a socket before it connects.
 func (o *Options) setDialing(fd int, unix bool) error {
 	if unix {
 		return setOptions(fd, o.buffers())
@@ -77,7 +79,7 @@ func (o *Options) setDialing(fd int, unix bool) error {
 	return setOptions(fd, o.inherited())
 }
 
-func setOptions(fd int, list []sock.Option) error {
+func setOptions(fd int, list []sockopt.Option) error {
 	for _, opt := range list {
 		if err := syscall.SetsockoptInt(fd, opt.Level, opt.Name, opt.Value); err != nil {
 			return os.NewSyscallError("setsockopt", err)

@@ -2,12 +2,12 @@
 
 package transport
 
-import sock "github.com/sluice-push/sluice/internal/socket"
+import "github.com/sluice-push/sluice/internal/sockopt"
 
-// socketOptions says that the options are set on sockets. Here they are set on connections: what these inherit differs between systems.
+// socketOptions says that the options are set on connections instead of sockets, because systems differ in which options connections inherit.
 const socketOptions = false
 
-func (*Options) each(bool) []sock.Option { return nil }
+func (*Options) each(bool) []sockopt.Option { return nil }
 
 func (*Options) setInherited(int) error { return nil }
 

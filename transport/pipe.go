@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// A MemoryConn is two streams, one for each direction, which its two ends share. A stream is a ring of bytes under a lock, with one
-// condition that everybody waits for: sync.Cond and timers are what testing/synctest understands, so that in its bubble waiting for a
-// peer lets time pass. A write that does not fit keeps the stream to itself until it is done, as a kernel does it: flagged, not locked.
+// The two ends of a connection in memory share two streams, one for each direction. A stream is a ring of bytes under a lock. All waiting
+// goroutines wait for one condition. sync.Cond and timers are what testing/synctest supports, so time passes in its bubble while a goroutine
+// waits for a peer. A write that does not fit reserves the stream until it is done, as in a kernel. It does so with a flag instead of the lock.
 
-// defaultPipe is the size of a stream, for each direction.
+// defaultPipe is the default size in bytes of a stream.
 const defaultPipe = 64 << 10
 
-// MemoryConn is one end of a connection in memory. It is a net.Conn that behaves as TCP does, on the fastest network there is: Write
-// returns as soon as the bytes are in the stream, the peer reads what was written before a Close, deadlines that have passed
-// fail at once, and all methods may be called by any goroutine at any time. It works inside bubbles of testing/synctest.
+// MemoryConn is one end of a connection in memory. It is a net.Conn that behaves like TCP on a very fast network. Write returns as soon as the
+// bytes are in the buffer, the peer reads all bytes that were written before a Close, and a deadline in the past fails at once. All methods may
+// be called by any goroutine at any time. It works inside bubbles of testing/synctest.
 type MemoryConn struct {
 	in, out       *stream
 	local, remote memoryAddr
 }
 
-// Pipe returns the two ends of a connection in memory that holds up to size bytes in each direction; zero or less is 64 KiB. Unlike
-// net.Pipe it takes bytes that nobody reads yet.
+// Pipe returns the two ends of a connection in memory that buffers up to size bytes in each direction. Zero or less means 64 KiB. Unlike with
+// net.Pipe, a write does not wait for a reader.
 func Pipe(size int) (a, b *MemoryConn) { return pipe(size, "pipe", "pipe") }
 
 func pipe(size int, client, server memoryAddr) (a, b *MemoryConn) {
@@ -36,25 +36,26 @@ func pipe(size int, client, server memoryAddr) (a, b *MemoryConn) {
 	return &MemoryConn{in: x, out: y, local: client, remote: server}, &MemoryConn{in: y, out: x, local: server, remote: client}
 }
 
-// Read waits for bytes and reads some of them. Errors are io.EOF after the peer's CloseWrite or Close, and *net.OpError with
-// net.ErrClosed after our Close, with os.ErrDeadlineExceeded after the deadline.
+// Read waits for bytes and reads some of them. The error is io.EOF after the peer's CloseWrite or Close. Otherwise it is a *net.OpError: with
+// net.ErrClosed after this end's Close, with os.ErrDeadlineExceeded after the deadline.
 func (c *MemoryConn) Read(p []byte) (int, error) {
 	n, err := c.in.read(p)
 	return n, c.failed("read", err)
 }
 
-// Write waits for room until all of p is written. It copies. Errors are *net.OpError, with syscall.EPIPE after the peer's Close and our
-// own CloseWrite, net.ErrClosed after our Close, os.ErrDeadlineExceeded after the deadline; some bytes may have been written then.
+// Write copies p into the buffer, and waits for room until all of it is there. Errors are *net.OpError: with syscall.EPIPE after the peer's
+// Close or this end's CloseWrite, with net.ErrClosed after this end's Close, with os.ErrDeadlineExceeded after the deadline. Some bytes may have
+// been written then.
 func (c *MemoryConn) Write(p []byte) (int, error) {
 	n, err := c.out.write(p)
 	return n, c.failed("write", err)
 }
 
-// CloseWrite tells the peer that nothing more comes. It can still be read from.
+// CloseWrite tells the peer that nothing more follows. This end can still be read from.
 func (c *MemoryConn) CloseWrite() error { return c.failed("close", c.out.closeWrite(false)) }
 
-// Close ends both directions, for whoever waits in Read and Write as well. The peer still reads what was written before. Closing
-// again is an error, and does nothing.
+// Close ends both directions, also for waiting calls of Read and Write. The peer still reads the bytes written before. Closing again does
+// nothing and returns an error.
 func (c *MemoryConn) Close() error {
 	err := c.out.closeWrite(true)
 	c.in.closeRead()
@@ -75,19 +76,19 @@ func (c *MemoryConn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// SetReadDeadline bounds Read, also one that waits already. Zero is no bound.
+// SetReadDeadline bounds Read, also a call that waits already. Zero means no bound.
 func (c *MemoryConn) SetReadDeadline(t time.Time) error {
 	return c.failed("set", c.in.setDeadline(&c.in.reader, t))
 }
 
-// SetWriteDeadline bounds Write, also one that waits already. Zero is no bound.
+// SetWriteDeadline bounds Write, also a call that waits already. Zero means no bound.
 func (c *MemoryConn) SetWriteDeadline(t time.Time) error {
 	return c.failed("set", c.out.setDeadline(&c.out.writer, t))
 }
 
-// failed dresses an error as package net does.
+// failed wraps an error as package net does.
 func (c *MemoryConn) failed(op string, err error) error {
-	if err == nil || err == io.EOF { //nolint:errorlint // it is ours, and never wrapped
+	if err == nil || err == io.EOF { //nolint:errorlint // this package's own io.EOF, never wrapped
 		return err
 	}
 	return &net.OpError{Op: op, Net: c.local.Network(), Source: c.local, Addr: c.remote, Err: err}
@@ -106,14 +107,14 @@ type stream struct {
 	size   int
 
 	// Guarded by mu.
-	ring           []byte // of size bytes, made by the first write
-	start, n       int    // where the bytes begin, and how many there are
-	writing        bool   // a Write is not done yet
-	ended          bool   // nothing more comes
+	ring           []byte // size bytes long, allocated by the first write
+	start, n       int    // index and number of the buffered bytes
+	writing        bool   // a Write is in progress, and others wait
+	ended          bool   // the writer has ended the stream
 	reader, writer side
 }
 
-// side is what a stream knows of one of its two users.
+// side is the state of one of the two users of a stream.
 type side struct {
 	closed  bool
 	expired bool // the deadline has passed
@@ -185,7 +186,7 @@ func (s *stream) write(p []byte) (int, error) {
 	return done, nil
 }
 
-// whyNotLocked returns why nothing can be written.
+// whyNotLocked returns the reason why nothing can be written, or nil.
 func (s *stream) whyNotLocked() error {
 	switch {
 	case s.writer.closed:
@@ -198,7 +199,7 @@ func (s *stream) whyNotLocked() error {
 	return nil
 }
 
-// putLocked moves what there is room for from p to the ring.
+// putLocked moves as much of p as fits to the ring.
 func (s *stream) putLocked(p []byte) int {
 	if s.ring == nil {
 		s.ring = make([]byte, s.size)
@@ -212,7 +213,7 @@ func (s *stream) putLocked(p []byte) int {
 	return len(p)
 }
 
-// closeWrite ends the stream, with all for good.
+// closeWrite ends the stream. If all is set, the writer is closed too, so that its calls return net.ErrClosed.
 func (s *stream) closeWrite(all bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +228,7 @@ func (s *stream) closeWrite(all bool) error {
 	return nil
 }
 
-// closeRead says that nobody reads any more.
+// closeRead closes the reader, and drops the buffered bytes.
 func (s *stream) closeRead() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +237,7 @@ func (s *stream) closeRead() {
 	s.change.Broadcast()
 }
 
-// close must not be called without the stream's lock, as all of a side.
+// close closes one side. The stream's lock must be held.
 func (d *side) close() {
 	d.closed = true
 	if d.timer != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-push/sluice/transport"
 )
 
-// Deadlines are exact in a bubble, and what was written before one is counted.
+// Deadlines are exact in a bubble, and bytes written before a deadline are counted.
 func TestPipeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := transport.Pipe(10)
@@ -29,7 +29,7 @@ func TestPipeTime(t *testing.T) {
 				t.Errorf("%d, %v after %v, not %d after %v", n, err, time.Since(start), want, after)
 			}
 		}
-		if n, err := a.Write(make([]byte, 10)); n != 10 || err != nil { // nobody reads
+		if n, err := a.Write(make([]byte, 10)); n != 10 || err != nil { // without a reader
 			t.Fatal(n, err)
 		}
 		_ = a.SetWriteDeadline(start.Add(time.Second))
@@ -41,13 +41,13 @@ func TestPipeTime(t *testing.T) {
 		n, err = a.Write(make([]byte, 9))
 		check(n, 4, err, 3*time.Second)
 
-		// A deadline that is moved while somebody waits.
+		// A deadline that is moved during a wait.
 		_ = a.SetReadDeadline(start.Add(4 * time.Second))
 		time.AfterFunc(500*time.Millisecond, func() { _ = a.SetReadDeadline(start.Add(5 * time.Second)) })
 		n, err = a.Read(make([]byte, 1))
 		check(n, 0, err, 5*time.Second)
 
-		// One that is taken away.
+		// A deadline that is removed.
 		_ = a.SetDeadline(start.Add(6 * time.Second))
 		_ = a.SetDeadline(time.Time{})
 		time.AfterFunc(time.Hour, func() { _, _ = b.Write([]byte("x")) })
@@ -57,7 +57,7 @@ func TestPipeTime(t *testing.T) {
 	})
 }
 
-// The second of two writes waits for the first, and only as long as its deadline says.
+// The second of two writes waits for the first one, but no longer than its deadline.
 func TestPipeSecondWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := transport.Pipe(10)
@@ -83,7 +83,7 @@ func TestPipeSecondWriter(t *testing.T) {
 	})
 }
 
-// A stream is a bounded queue of bytes, whatever the sizes and wherever the ring turns.
+// A stream is a bounded queue of bytes, for any sizes and wherever the ring wraps around.
 func TestPipeIsQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 20).Draw(t, "size")
@@ -104,7 +104,7 @@ func TestPipeIsQueue(t *testing.T) {
 				}
 				held = append(held, p...)
 				n, err := a.Write(p)
-				clear(p) // it is the writer's again
+				clear(p) // the writer may change p again
 				if n != len(p) || err != nil {
 					t.Fatal(n, err)
 				}
@@ -154,7 +154,7 @@ func TestMemoryListener(t *testing.T) {
 			t.Error("one too many:", err)
 		}
 
-		// One waits for room, and the order is kept.
+		// One write waits for room, and the order is kept.
 		last := make(chan *transport.MemoryConn)
 		go func() {
 			conn, _ := l.Dial(context.Background())

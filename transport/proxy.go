@@ -13,24 +13,24 @@ import (
 	"time"
 )
 
-// Proxy says from whom a listener expects headers of the PROXY protocol, with which a load balancer tells whose connections it
-// forwards. A header is never guessed: with Trusted peers a connection must begin with one, and with others what looks like one is
-// data.
+// Proxy configures the peers from which a listener expects headers of the PROXY protocol. With such a header a load balancer states the
+// addresses of the connection that it forwards. The listener never guesses: a connection from a Trusted peer must begin with a header, and on
+// any other connection the same bytes are data.
 type Proxy struct {
-	// Trusted are the addresses of the proxies; a prefix of IPv6 holds no IPv4 address. Peers that have no IP address, on Unix
-	// sockets and in memory, are trusted always.
+	// Trusted are the addresses of the proxies. A prefix of IPv6 contains no IPv4 address. Peers without an IP address, on Unix sockets and in
+	// memory, are always trusted.
 	Trusted []netip.Prefix
-	// Required closes the connections of all others. Without it they are served as they are.
+	// Required closes the connections of all other peers. Without it they are served without a header.
 	Required bool
-	// Timeout is how long a proxy may take for the header, from the first call that needs it. Zero is 5 s, negative is for
-	// ever. The protocol asks for at least 3 s, the time in which a lost packet is sent again.
+	// Timeout bounds the time for the header, from the first call that needs it. Zero means 5 s, and negative means no bound. The protocol asks
+	// for at least 3 s, the time after which a lost packet is sent again.
 	Timeout time.Duration
 }
 
-// defaultProxyTimeout is how long a header may take.
+// defaultProxyTimeout is the default of Proxy.Timeout.
 const defaultProxyTimeout = 5 * time.Second
 
-// withDefaults returns a copy in which prefixes are in canonical form.
+// withDefaults returns a copy with defaults and with prefixes in canonical form.
 func (p *Proxy) withDefaults() *Proxy {
 	if p == nil {
 		return nil
@@ -49,7 +49,7 @@ func (p *Proxy) withDefaults() *Proxy {
 	return &c
 }
 
-// check refuses prefixes that match nobody.
+// check refuses invalid prefixes, which match no address.
 func (p *Proxy) check() error {
 	if p == nil {
 		return nil
@@ -62,7 +62,7 @@ func (p *Proxy) check() error {
 	return nil
 }
 
-// trusts reports whether a peer's header is to be believed.
+// trusts reports whether a connection from peer begins with a header to believe.
 func (p *Proxy) trusts(peer net.Addr) bool {
 	var addr netip.Addr
 	switch peer := peer.(type) {
@@ -86,43 +86,43 @@ func (p *Proxy) trusts(peer net.Addr) bool {
 	return false
 }
 
-// ProxyConn is a connection from a trusted proxy. The header is read by the first of HandshakeContext, Read and Write, not by
-// Accept, which a slow proxy cannot hold up; not one byte more is read. The methods are those of net.Conn, which see for who may
-// call them.
+// ProxyConn is a connection from a trusted proxy. The first call of HandshakeContext, Read or Write reads the header, so a slow proxy does not
+// hold up Accept. It reads no byte behind the header. The methods are those of net.Conn, and may be called by the same goroutines.
 type ProxyConn struct {
 	conn    net.Conn
 	timeout time.Duration
-	failed  *atomic.Uint64 // counts headers that were not good
+	failed  *atomic.Uint64 // counts missing and invalid headers
 
-	turn chan struct{} // holds an element while somebody reads the header
-	done atomic.Bool   // set after what follows
+	lock chan struct{} // a lock: contains an element while a goroutine reads the header
+	done atomic.Bool   // set after h and err
 	h    *ProxyHeader
 	err  error
 
-	// Owned by who has the turn.
-	head  []byte    // what has arrived of the header
-	until time.Time // when the header must be here; zero is for ever
+	// Owned by the goroutine that holds the lock.
+	head  []byte    // the bytes of the header that have arrived
+	until time.Time // when the header must be complete; zero is no bound
 
 	mu       sync.Mutex
-	deadline time.Time // the caller's, for reading
-	bound    time.Time // the header's, while it is read
+	deadline time.Time // the caller's deadline for reading
+	bound    time.Time // the deadline for the header, while it is read
 	reading  bool
 }
 
 func newProxyConn(conn net.Conn, p *Proxy, failed *atomic.Uint64) *ProxyConn {
-	return &ProxyConn{conn: conn, timeout: p.Timeout, failed: failed, turn: make(chan struct{}, 1)}
+	return &ProxyConn{conn: conn, timeout: p.Timeout, failed: failed, lock: make(chan struct{}, 1)}
 }
 
-// HandshakeContext reads the header, if nobody has, and returns what was wrong with it: an error that is [ErrProxyHeader],
-// io.EOF when the proxy left before it said anything, os.ErrDeadlineExceeded when it took too long, or the error of ctx. After any of
-// these the connection is closed, and everybody gets the same error. A deadline of the caller's own only interrupts it.
+// HandshakeContext reads the header if no call has, and returns nil if it is valid. The error is [ErrProxyHeader] for an invalid header, io.EOF
+// if the proxy has closed the connection before the first byte, os.ErrDeadlineExceeded after Proxy.Timeout, or the error of ctx. After such an
+// error the connection is closed, and every call returns the same error. Two cases only end the call, and a later call continues: the caller's
+// own read deadline passes, or ctx ends while another call reads the header.
 func (c *ProxyConn) HandshakeContext(ctx context.Context) error {
 	if c.done.Load() {
 		return c.err
 	}
 	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
+	case c.lock <- struct{}{}:
+		defer func() { <-c.lock }()
 	case <-ctx.Done():
 		return c.wrap(ctx.Err())
 	}
@@ -145,22 +145,22 @@ func (c *ProxyConn) HandshakeContext(ctx context.Context) error {
 	return c.err
 }
 
-// isFinal reports whether reading the header cannot go on after err: everything but a deadline that the caller had set.
+// isFinal reports whether the header cannot be read further after err. Every error but that of the caller's own deadline is final.
 func (c *ProxyConn) isFinal(ctx context.Context, err error) bool {
 	return !errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil || !c.until.IsZero() && !time.Now().Before(c.until)
 }
 
-// wrap dresses an error as package net does. Readers compare io.EOF, so that stays as it is.
+// wrap wraps an error as package net does. It returns io.EOF unchanged, because readers compare it.
 func (c *ProxyConn) wrap(err error) error {
 	var op *net.OpError
-	if err == nil || err == io.EOF || errors.As(err, &op) { //nolint:errorlint // wrapped it would be another's
+	if err == nil || err == io.EOF || errors.As(err, &op) { //nolint:errorlint // a wrapped io.EOF is a different error
 		return err
 	}
 	local := c.conn.LocalAddr()
 	return &net.OpError{Op: "proxy", Net: local.Network(), Source: local, Addr: c.conn.RemoteAddr(), Err: err}
 }
 
-// readHeader reads what is missing of the header, and nothing else.
+// readHeader reads the rest of the header, and no byte behind it.
 func (c *ProxyConn) readHeader(ctx context.Context) (*ProxyHeader, error) {
 	if c.until.IsZero() && c.timeout > 0 {
 		c.until = time.Now().Add(c.timeout)
@@ -173,13 +173,13 @@ func (c *ProxyConn) readHeader(ctx context.Context) (*ProxyHeader, error) {
 		if h != nil || err != nil {
 			return h, err
 		}
-		const most = 512 // a length is only a promise
+		const most = 512 // bytes read at once: the announced length may never arrive
 		have := len(c.head)
 		c.head = append(c.head, make([]byte, min(n, most))...)
 		n, err = c.conn.Read(c.head[have:])
 		c.head = c.head[:have+n]
 		switch {
-		case n > 0: // an error comes again
+		case n > 0: // the next Read returns the error again
 		case err == io.EOF && have > 0: //nolint:errorlint // package net does not wrap it
 			return nil, io.ErrUnexpectedEOF
 		case err != nil:
@@ -188,7 +188,7 @@ func (c *ProxyConn) readHeader(ctx context.Context) (*ProxyHeader, error) {
 	}
 }
 
-// setBound bounds reading by the earlier of the header's deadline and the caller's.
+// setBound bounds reading by the earlier one of the header's deadline t and the caller's.
 func (c *ProxyConn) setBound(t time.Time, reading bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,7 +196,7 @@ func (c *ProxyConn) setBound(t time.Time, reading bool) {
 	_ = c.setLocked()
 }
 
-// interrupt ends the reading of the header.
+// interrupt makes a read of the header return.
 func (c *ProxyConn) interrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +214,7 @@ func (c *ProxyConn) setLocked() error {
 	return c.conn.SetReadDeadline(t)
 }
 
-// Header returns what the proxy said, nil when it is not read yet or was not good.
+// Header returns the header, or nil if it is not read yet or invalid.
 func (c *ProxyConn) Header() *ProxyHeader {
 	if !c.done.Load() {
 		return nil
@@ -222,9 +222,9 @@ func (c *ProxyConn) Header() *ProxyHeader {
 	return c.h
 }
 
-// Plain returns the bare connection after a good header, for an engine that reads it itself; see [Detach]. Before anything else it
-// has to take the unread bytes as read, which are none here. LocalAddr and RemoteAddr of the ProxyConn stay right; its other
-// methods must not be called any more.
+// Plain returns the underlying connection after a valid header, for an engine that reads it itself: see [Detach]. unread are bytes that the
+// engine must handle first; here there are none. LocalAddr and RemoteAddr of the ProxyConn stay valid. Its other methods must not be called any
+// more. If there is no valid header, ok is false.
 func (c *ProxyConn) Plain() (conn net.Conn, unread []byte, ok bool) {
 	if c.Header() == nil {
 		return nil, nil, false
@@ -232,10 +232,10 @@ func (c *ProxyConn) Plain() (conn net.Conn, unread []byte, ok bool) {
 	return c.conn, nil, true
 }
 
-// NetConn returns the connection with the proxy, to look at it. Reading from it may take the header's bytes.
+// NetConn returns the connection with the proxy, for inspection. Reading from it may take bytes of the header.
 func (c *ProxyConn) NetConn() net.Conn { return c.conn }
 
-// Read reads what the client sent, after the header. Errors are those of HandshakeContext and of the connection.
+// Read reads the client's bytes, after the header. Errors are those of HandshakeContext and of the connection.
 func (c *ProxyConn) Read(p []byte) (int, error) {
 	if err := c.HandshakeContext(context.Background()); err != nil {
 		return 0, err
@@ -243,8 +243,7 @@ func (c *ProxyConn) Read(p []byte) (int, error) {
 	return c.conn.Read(p)
 }
 
-// Write waits for the header too: the protocol says not to serve a connection before (section 2). Meanwhile the deadline for
-// reading bounds it.
+// Write waits for the header too, because the protocol forbids serving a connection before it (section 2). Meanwhile the read deadline applies.
 func (c *ProxyConn) Write(p []byte) (int, error) {
 	if err := c.HandshakeContext(context.Background()); err != nil {
 		return 0, err
@@ -255,7 +254,7 @@ func (c *ProxyConn) Write(p []byte) (int, error) {
 // Close closes the connection with the proxy.
 func (c *ProxyConn) Close() error { return c.conn.Close() }
 
-// CloseWrite tells the peer that nothing more comes, if the connection can.
+// CloseWrite tells the peer that nothing more follows, if the connection supports that.
 func (c *ProxyConn) CloseWrite() error {
 	half, ok := c.conn.(interface{ CloseWrite() error })
 	if !ok {
@@ -264,7 +263,7 @@ func (c *ProxyConn) CloseWrite() error {
 	return half.CloseWrite()
 }
 
-// RemoteAddr returns the client's address after a header that has one, and the proxy's otherwise.
+// RemoteAddr returns the client's address if the header contains one, and the proxy's otherwise.
 func (c *ProxyConn) RemoteAddr() net.Addr {
 	if h := c.Header(); h != nil && !h.Local {
 		return addrOf(h.Source, h.SourcePath, h.Unix)
@@ -272,7 +271,7 @@ func (c *ProxyConn) RemoteAddr() net.Addr {
 	return c.conn.RemoteAddr()
 }
 
-// LocalAddr returns the address that the client connected to after a header that has one, and the connection's own otherwise.
+// LocalAddr returns the address that the client connected to if the header contains one, and the connection's own otherwise.
 func (c *ProxyConn) LocalAddr() net.Addr {
 	if h := c.Header(); h != nil && !h.Local {
 		return addrOf(h.Destination, h.DestinationPath, h.Unix)
@@ -295,7 +294,8 @@ func (c *ProxyConn) SetDeadline(t time.Time) error {
 	return c.conn.SetWriteDeadline(t)
 }
 
-// SetReadDeadline bounds Read, and the reading of the header, which goes on when it is set again.
+// SetReadDeadline bounds Read, and the reading of the header. If the deadline interrupts the header, reading continues after a new deadline is
+// set.
 func (c *ProxyConn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

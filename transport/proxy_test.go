@@ -36,7 +36,7 @@ func behindProxy(t *testing.T, p *transport.Proxy) (*transport.MemoryConn, *tran
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	server, err := l.Accept() // with nothing written
+	server, err := l.Accept() // before anything is written
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func write(t testing.TB, c net.Conn, text string) {
 	}
 }
 
-// The header is read by whoever needs it first, and nothing of what follows.
+// The first call that needs the header reads it, and no byte behind it.
 func TestProxyConn(t *testing.T) {
 	header := headerV1(proxyFrom, proxyTo)
 	for name, first := range map[string]func(c *transport.ProxyConn) error{
@@ -102,7 +102,7 @@ func TestProxyConn(t *testing.T) {
 	}
 }
 
-// A header that has no addresses leaves those of the connection; Unix addresses are Unix addresses.
+// A header without addresses leaves those of the connection. Addresses of Unix sockets are *net.UnixAddr.
 func TestProxyConnAddresses(t *testing.T) {
 	for header, want := range map[string][2]string{
 		"PROXY UNKNOWN\r\n":                               {"memory dialed", "memory listener"},
@@ -123,7 +123,7 @@ func TestProxyConnAddresses(t *testing.T) {
 	}
 }
 
-// What is no header closes the connection, and everybody gets the same error.
+// An invalid header closes the connection, and every call gets the same error.
 func TestProxyConnRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
@@ -157,7 +157,7 @@ func TestProxyConnRefuses(t *testing.T) {
 
 const unknown = "PROXY UNKNOWN\r\n"
 
-// inBubble runs f with a connection whose header has not come, in a bubble of its own.
+// inBubble runs f in a bubble, with a connection whose header has not arrived.
 func inBubble(t *testing.T, name string, p *transport.Proxy, f func(t *testing.T, client *transport.MemoryConn, server *transport.ProxyConn)) {
 	t.Run(name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -168,10 +168,10 @@ func inBubble(t *testing.T, name string, p *transport.Proxy, f func(t *testing.T
 	})
 }
 
-// A header has its time from the moment that somebody waits for it.
+// The time for a header begins with the first call that waits for it.
 func TestProxyConnTimeout(t *testing.T) {
 	inBubble(t, "too slow", new(transport.Proxy), func(t *testing.T, client *transport.MemoryConn, server *transport.ProxyConn) {
-		<-time.After(time.Hour) // nobody waits
+		<-time.After(time.Hour) // no call waits
 		_ = server.SetReadDeadline(time.Now().Add(time.Minute))
 		start := time.Now()
 		go func() {
@@ -199,7 +199,7 @@ func TestProxyConnTimeout(t *testing.T) {
 	})
 }
 
-// What the caller does meanwhile: the context ends it, a deadline of the caller's own interrupts it only, and one reads for all.
+// Interruptions: the context ends the connection, the caller's own deadline only the call, and one call reads the header for all.
 func TestProxyConnInterrupted(t *testing.T) {
 	inBubble(t, "context", new(transport.Proxy), func(t *testing.T, client *transport.MemoryConn, server *transport.ProxyConn) {
 		start := time.Now()
@@ -224,7 +224,7 @@ func TestProxyConnInterrupted(t *testing.T) {
 		if _, err := io.ReadFull(server, p); err != nil || string(p) != "hello" {
 			t.Errorf("%q, %v", p, err)
 		}
-		// The caller's deadline is in force again, not the header's.
+		// The caller's deadline is in force again, not that of the header.
 		start := time.Now()
 		if _, err := server.Read(p); !isTimeout(err) || time.Since(start) != 10*time.Second {
 			t.Error(err, time.Since(start))
@@ -253,7 +253,7 @@ func TestProxyConnInterrupted(t *testing.T) {
 	})
 }
 
-// Only trusted peers are asked for a header.
+// Only trusted peers send a header.
 func TestProxyTrust(t *testing.T) {
 	prefixes := func(list ...string) (p []netip.Prefix) {
 		for _, s := range list {
@@ -322,7 +322,7 @@ func TestProxyTrust(t *testing.T) {
 	}
 }
 
-// TLS comes after the header, and the addresses are seen through it.
+// TLS begins after the header, and the addresses are those of the header.
 func TestProxyTLS(t *testing.T) {
 	cert := newAuthority(t).issue(t, "example.org")
 	roots := x509.NewCertPool()

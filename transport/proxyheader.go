@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// This file parses headers of the PROXY protocol, versions 1 and 2, as "The PROXY protocol" of HAProxy (doc/proxy-protocol.txt) has
-// them; sections are of that text. The parser is fed the beginning of a connection. While that is not a whole header, it says how
-// many bytes more belong to the header whatever comes, so that whoever reads exactly those never takes a byte of the client's.
+// This file parses headers of the PROXY protocol, versions 1 and 2, as specified by HAProxy in "The PROXY protocol" (doc/proxy-protocol.txt);
+// sections are of that text. The parser takes the beginning of a connection. If the header is incomplete, the parser returns how many more bytes
+// certainly belong to it. A caller that reads exactly so many never takes a byte of the client's data.
 
 // ErrProxyHeader says that a connection does not begin with a valid PROXY header.
 var ErrProxyHeader = errors.New("invalid PROXY header")
@@ -29,8 +29,8 @@ const (
 // Version 2, section 2.2.
 const (
 	proxyV2Prefix = "\r\n\r\n\x00\r\nQUIT\n"
-	proxyV2Fixed  = len(proxyV2Prefix) + 4 // up to the length
-	proxyV2Max    = 4 << 10                // our own limit, which leaves room for extensions with certificates
+	proxyV2Fixed  = len(proxyV2Prefix) + 4 // bytes up to and with the length
+	proxyV2Max    = 4 << 10                // our own limit, with room for extensions that contain certificates
 	proxyIPv4     = 2*4 + 2*2              // two addresses, two ports
 	proxyIPv6     = 2*16 + 2*2
 	proxyUnix     = 2 * proxyUnixPath
@@ -39,26 +39,26 @@ const (
 	proxyCRC32C   = 3 // PP2_TYPE_CRC32C, section 2.2.3
 )
 
-// ProxyHeader is what a proxy says of the connection that it forwards.
+// ProxyHeader is the information of a proxy about the connection that it forwards.
 type ProxyHeader struct {
 	// Version is 1 or 2.
 	Version int
-	// Local says that there is nothing to be said: the connection is the proxy's own, as for a health check, or of a kind that it
-	// cannot describe. The addresses are those of the connection then.
+	// Local says that the header contains no addresses: the connection is the proxy's own, as for a health check, or of a kind that the proxy
+	// cannot describe. The addresses of the connection itself apply.
 	Local bool
-	// Source is the client, Destination is where it connected to. IPv4 addresses are never mapped into IPv6. Both are zero for Unix
-	// sockets.
+	// Source is the client, and Destination is the address that it connected to. IPv4 addresses are never mapped into IPv6. Both are zero for
+	// Unix sockets.
 	Source, Destination netip.AddrPort
 	// SourcePath and DestinationPath are the addresses of Unix sockets, which may be empty.
 	SourcePath, DestinationPath string
-	// Unix says that the client is on a Unix socket.
+	// Unix says that the client uses a Unix socket.
 	Unix bool
 
 	tlvs []byte
 }
 
-// TLV returns the value of the first extension of a type (section 2.2, such as 2 for the host name that the client asked for). It
-// belongs to the header and must not be changed.
+// TLV returns the value of the first extension of a type (section 2.2); type 2, for example, is the host name that the client asked for. The
+// value belongs to the header and must not be changed.
 func (h *ProxyHeader) TLV(kind byte) (value []byte, ok bool) {
 	for rest := h.tlvs; len(rest) > 0; {
 		t := rest[0]
@@ -70,12 +70,12 @@ func (h *ProxyHeader) TLV(kind byte) (value []byte, ok bool) {
 	return nil, false
 }
 
-// parseProxy parses the header that b begins with, and returns it with its length. Without a header and an error b is only the
-// beginning of one, and at least n bytes more belong to it.
+// parseProxy parses the header at the beginning of b, and returns it with its length n. If it returns neither a header nor an error, b is an
+// incomplete header, and at least n more bytes belong to it.
 func parseProxy(b []byte) (h *ProxyHeader, n int, err error) {
 	switch {
 	case len(b) == 0:
-		return nil, proxyV1Min, nil // which is shorter than any of version 2
+		return nil, proxyV1Min, nil // shorter than any header of version 2
 	case hasPrefix(b, proxyV1Prefix):
 		return parseProxyV1(b)
 	case hasPrefix(b, proxyV2Prefix):
@@ -86,7 +86,7 @@ func parseProxy(b []byte) (h *ProxyHeader, n int, err error) {
 
 func refuse(why string) error { return fmt.Errorf("%w: %s", ErrProxyHeader, why) }
 
-// hasPrefix reports whether b begins with prefix, as far as b goes.
+// hasPrefix reports whether b begins with prefix, or prefix begins with b.
 func hasPrefix(b []byte, prefix string) bool {
 	n := min(len(b), len(prefix))
 	return string(b[:n]) == prefix[:n]
@@ -116,7 +116,7 @@ func parseProxyV1(b []byte) (*ProxyHeader, int, error) {
 		return nil, n, nil
 	}
 	n := len(line) + 1
-	if len(fields) >= 2 && fields[1] == "UNKNOWN" { // whatever follows
+	if len(fields) >= 2 && fields[1] == "UNKNOWN" { // the rest of the line does not matter
 		return &ProxyHeader{Version: 1, Local: true}, n, nil
 	}
 	if len(fields) != proxyV1Fields {
@@ -133,11 +133,11 @@ func parseProxyV1(b []byte) (*ProxyHeader, int, error) {
 	return h, n, nil
 }
 
-// missingV1 returns how many bytes a line lacks at least that has these fields so far, the last of which may be a part, and this
-// length.
+// missingV1 returns the fewest bytes that an incomplete line lacks. fields are its fields so far, the last of which may be incomplete, and
+// length is its length.
 func missingV1(fields []string, length int) (int, error) {
 	const end = len("\r\n")
-	if len(fields) <= 2 { // what family it is is not known yet
+	if len(fields) <= 2 { // the family is not known yet
 		return max(end, proxyV1Min-length), nil
 	}
 	shortest := [proxyV1Fields]int{2: len("::"), 3: len("::"), 4: len("1"), 5: len("1")}
@@ -165,7 +165,7 @@ func missingV1(fields []string, length int) (int, error) {
 
 // addressV1 parses an address of a family and its port.
 func addressV1(family, address, port string) (netip.AddrPort, error) {
-	addr, err := netip.ParseAddr(address) // refuses leading zeros, as the text does
+	addr, err := netip.ParseAddr(address) // refuses leading zeros, as the specification does
 	switch {
 	case family != "TCP4" && family != "TCP6":
 		return netip.AddrPort{}, refuse("unknown family")
@@ -197,7 +197,7 @@ func parseProxyV2(b []byte) (*ProxyHeader, int, error) {
 	}
 	b = b[:n]
 	h := &ProxyHeader{Version: 2}
-	if command&0xf == 0 { // LOCAL: the rest is to be passed over
+	if command&0xf == 0 { // LOCAL: the rest is ignored
 		h.Local = true
 		return h, n, nil
 	}
@@ -217,13 +217,13 @@ func parseProxyV2(b []byte) (*ProxyHeader, int, error) {
 	return h, n, nil
 }
 
-// addressesV2 parses the addresses at the start of b and returns their size.
+// addressesV2 parses the addresses at the beginning of b, and returns their size.
 func (h *ProxyHeader) addressesV2(family byte, b []byte) (size int, err error) {
 	switch family {
-	case 0x00: // unspecified: the real addresses are to be used
+	case 0x00: // unspecified: the addresses of the connection apply
 		h.Local = true
 		return 0, nil
-	case 0x11, 0x12: // the protocol, TCP or UDP, is the client's with the proxy
+	case 0x11, 0x12: // TCP or UDP, which is the protocol between client and proxy
 		size = proxyIPv4
 	case 0x21, 0x22:
 		size = proxyIPv6
@@ -249,7 +249,7 @@ func (h *ProxyHeader) addressesV2(family byte, b []byte) (size int, err error) {
 	return size, nil
 }
 
-// path returns the path in the field of a Unix address. An abstract one begins with a zero, which package net writes as @.
+// path returns the path in the field of a Unix address. An abstract one begins with a zero byte, which package net writes as @.
 func path(b []byte) string {
 	if b[0] != 0 {
 		b, _, _ = bytes.Cut(b, []byte{0})
@@ -261,7 +261,8 @@ func path(b []byte) string {
 	return "@" + string(b[1:])
 }
 
-// checkTLVs checks that the extensions, from start on, fill the header, and its checksum if one of them is that (section 2.2.3).
+// checkTLVs checks that the extensions, from start on, fill the header, and checks the header's checksum if one of them is a checksum (section
+// 2.2.3).
 func checkTLVs(header []byte, start int) error {
 	summed := false
 	for rest := header[start:]; len(rest) > 0; {
@@ -287,7 +288,7 @@ func checkTLVs(header []byte, start int) error {
 	return nil
 }
 
-// cutTLV returns the value of the first extension in b, which is not empty, and what follows it. It returns false when b is too short.
+// cutTLV returns the value of the first extension in b, which must not be empty, and the bytes behind it. ok is false if b is too short.
 func cutTLV(b []byte) (value, rest []byte, ok bool) {
 	if len(b) < proxyTLVFixed {
 		return nil, nil, false

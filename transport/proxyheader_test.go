@@ -17,7 +17,7 @@ import (
 
 const proxySignature = "\r\n\r\n\x00\r\nQUIT\n"
 
-// tlv is an extension. The checksum's value is filled in.
+// tlv is an extension. The value of a checksum is filled in later.
 type tlv struct {
 	kind  byte
 	value string
@@ -52,7 +52,7 @@ func headerV2(command, family byte, addresses string, tlvs ...tlv) string {
 	return string(b)
 }
 
-// bodyV2 returns two addresses as version 2 has them, and their family.
+// bodyV2 returns two addresses in the form of version 2, and their family.
 func bodyV2(from, to netip.AddrPort) (family byte, body string) {
 	b := append(from.Addr().AsSlice(), to.Addr().AsSlice()...)
 	b = binary.BigEndian.AppendUint16(b, from.Port())
@@ -63,7 +63,7 @@ func bodyV2(from, to netip.AddrPort) (family byte, body string) {
 	return 0x21, string(b)
 }
 
-// zeros is the room for a checksum.
+// zeros is the place of a checksum.
 const zeros = "\x00\x00\x00\x00"
 
 func pad(path string) string { return path + strings.Repeat("\x00", 108-len(path)) }
@@ -114,7 +114,8 @@ func TestProxyHeader(t *testing.T) {
 	}
 }
 
-// checkPieces checks that reading what the parser asks for, and no more, arrives at the header of n bytes that text begins with.
+// checkPieces checks that a caller which reads exactly the bytes that the parser asks for arrives at the header of n bytes that text begins
+// with.
 func checkPieces(t interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -139,12 +140,12 @@ func checkPieces(t interface {
 		}
 		have += more
 	}
-	if steps > 50 { // of two bytes, for the longest line of the unknown family
+	if steps > 50 { // of two bytes each, for the longest line of the unknown family
 		t.Fatalf("%d reads for %q", steps, text)
 	}
 }
 
-// hostileHeaders returns beginnings of connections that are no headers, however they go on.
+// hostileHeaders returns beginnings of connections that are invalid, whatever follows.
 func hostileHeaders() map[string]string {
 	from, to := netip.MustParseAddrPort("1.2.3.4:5"), netip.MustParseAddrPort("5.6.7.8:9")
 	family, body := bodyV2(from, to)
@@ -229,7 +230,7 @@ func TestProxyHeaderTLV(t *testing.T) {
 	if err != nil || n != len(text) {
 		t.Fatal(n, err)
 	}
-	clear(p) // the buffer is its owner's again
+	clear(p) // the owner of the buffer may change it
 	if v, ok := h.TLV(2); !ok || string(v) != "example.org" {
 		t.Errorf("%q, %v", v, ok)
 	}
@@ -241,7 +242,7 @@ func TestProxyHeaderTLV(t *testing.T) {
 	}
 }
 
-// Every header that can be written is read back, whatever follows, and in pieces of any size.
+// Every header that can be written is parsed to the same header, whatever follows, and in pieces of any size.
 func TestProxyHeaderProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bytes := func(n int) []byte { return rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "bytes") }
@@ -282,8 +283,8 @@ func TestProxyHeaderProperty(t *testing.T) {
 	})
 }
 
-// checkGrowing checks that a prefix of b is judged as b is: a header stays the same however much follows, what is refused stays
-// refused, and never more is asked for than belongs to the header.
+// checkGrowing checks that the parser judges a prefix of b as it judges b. A header stays the same if more follows, refused bytes stay refused,
+// and the parser never asks for more bytes than belong to the header.
 func checkGrowing(t *testing.T, b []byte) {
 	whole, length, wholeErr := transport.ParseProxy(b)
 	for i := range b {

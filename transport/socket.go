@@ -3,10 +3,10 @@ package transport
 import (
 	"net"
 
-	sock "github.com/sluice-push/sluice/internal/socket"
+	"github.com/sluice-push/sluice/internal/sockopt"
 )
 
-// setUnbound prepares a socket that is going to listen.
+// setUnbound sets the options of a socket before it is bound and listens.
 func (o *Options) setUnbound(fd int, unix bool) error {
 	if unix {
 		if o.Mode != 0 {
@@ -15,14 +15,14 @@ func (o *Options) setUnbound(fd int, unix bool) error {
 		return nil
 	}
 	if o.ReusePort {
-		if err := setReusePort(fd); err != nil {
+		if err := sockopt.SetReusePort(fd); err != nil {
 			return err
 		}
 	}
 	return o.setInherited(fd)
 }
 
-// setListener applies the options to a socket that listens.
+// setListener sets the options of a listening socket.
 func (o *Options) setListener(fd int, unix bool) error {
 	if o.Backlog > 0 {
 		if err := setBacklog(fd, o.Backlog); err != nil {
@@ -35,8 +35,8 @@ func (o *Options) setListener(fd int, unix bool) error {
 	return o.setInherited(fd)
 }
 
-// setConn applies the options to a connection. With done its socket has them already, but for what package net changes in every
-// socket that it makes a connection of. What the system refuses is not worth losing a client for.
+// setConn sets the options of a connection. If done is set, the socket has them already, except Delay, because package net changes TCP_NODELAY
+// of every socket that it makes a connection of. Errors are ignored: they are not worth losing a client for.
 func (o *Options) setConn(conn net.Conn, done bool) {
 	tcp, isTCP := conn.(*net.TCPConn)
 	if isTCP && o.Delay {
@@ -50,7 +50,7 @@ func (o *Options) setConn(conn net.Conn, done bool) {
 			Enable: o.KeepAlive > 0, Idle: o.KeepAlive, Interval: o.KeepAlive, Count: o.KeepAliveCount,
 		})
 		if o.NotSentLowat > 0 {
-			_ = sock.Set(tcp, sock.Options{NotSent: o.NotSentLowat})
+			_ = sockopt.Set(tcp, sockopt.Options{NotSent: o.NotSentLowat})
 		}
 	}
 	sized, ok := conn.(interface {

@@ -14,18 +14,19 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// comeback is a client that comes back to a server, which closes when it is told "close", cuts when told "cut", and answers everything.
+// comeback is a client with a reconnect pool. Its server closes on the message "close", cuts the connection on "cut", and echoes everything
+// else.
 type comeback struct {
 	t        *testing.T
 	url      string
 	refuses  atomic.Bool
-	told     <-chan ended // the server
+	told     <-chan ended // the ends that the server's handler got
 	client   *websocket.Client
 	pool     *reconnect.Pool
 	states   chan reconnect.Event
 	pull     bool
 	messages chan string // unless pull
-	closed   chan uint16 // codes that the client was told
+	closed   chan uint16 // the close codes that the client got
 }
 
 func newComeback(t *testing.T, pull bool) *comeback {
@@ -70,7 +71,7 @@ func newComeback(t *testing.T, pull bool) *comeback {
 	return f
 }
 
-// next waits for a state, and returns what was told with it.
+// next waits for a state and returns the error that came with it.
 func (f *comeback) next(want reconnect.State) reconnect.Event {
 	f.t.Helper()
 	for {
@@ -80,13 +81,13 @@ func (f *comeback) next(want reconnect.State) reconnect.Event {
 	}
 }
 
-// open waits until there is a connection again.
+// open waits until the client is connected again.
 func (f *comeback) open() *websocket.Conn {
 	f.t.Helper()
 	return f.next(reconnect.Open).Session.Value().(*websocket.Conn)
 }
 
-// ask has the server answer.
+// ask sends a message and checks the server's answer.
 func (f *comeback) ask(c *websocket.Conn, text string) {
 	f.t.Helper()
 	if err := c.SendText(text); err != nil {
@@ -103,7 +104,7 @@ func (f *comeback) ask(c *websocket.Conn, text string) {
 	}
 }
 
-// A client that comes back is told of each end as its handler wants it, is kept from a server that refuses it, and ends with its pool.
+// The client's handler gets each end. A server that refuses the client delays it, and the client ends with its pool.
 func TestClientThatComesBack(t *testing.T) {
 	for name, pull := range map[string]bool{"events": false, "asking": true} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +147,7 @@ func TestClientThatComesBack(t *testing.T) {
 	}
 }
 
-// It does not come back when its client is closed.
+// The pool does not reconnect after its client is closed.
 func TestClientThatIsClosed(t *testing.T) {
 	f := newComeback(t, true)
 	_ = f.open()
@@ -157,7 +158,7 @@ func TestClientThatIsClosed(t *testing.T) {
 	}
 }
 
-// Without a wrapper a session that is dialed is a connection like others.
+// With a nil wrapper, DialSession returns an ordinary session.
 func TestDialSession(t *testing.T) {
 	_, url := serve(t, echo, nil)
 	client := websocket.NewClient(nil, nil)

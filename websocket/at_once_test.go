@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-push/sluice/websocket"
 )
 
-// A connection that is closed as soon as it is made ends like any other: its handler is told, and who asks for messages.
+// A connection that is closed as soon as it is made ends like any other: both a handler and a caller of Receive get its end.
 func TestCloseAtOnce(t *testing.T) {
 	_, url := serve(t, nil, nil)
 	for _, engine := range []session.Engine{session.EngineLoop, session.EngineGoroutine} {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-push/sluice/websocket"
 )
 
-// BenchmarkOpen opens connections and resets them, one after the other, with a client that does next to nothing.
+// BenchmarkOpen opens connections and resets them, one after the other, with a minimal client.
 func BenchmarkOpen(b *testing.B) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -11,20 +11,21 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/sluice-push/sluice/internal/wsdial"
+	"github.com/sluice-push/sluice/internal/proxydial"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// Client makes WebSocket connections and runs them, with everything that a Server has. All methods may be called concurrently.
+// Client dials WebSocket connections and runs them, with the same engines, queues and limits as a [Server]. All methods may be called
+// concurrently.
 type Client struct {
 	*engine
 	sessions *session.Client
-	dialer   wsdial.Dialer
+	dialer   proxydial.Dialer
 }
 
-// NewClient makes a client. With a nil handler, and with one that says Pull, messages are asked for: see [Conn.Receive]. Nil options are
-// all defaults. It panics if the handler has both Pull and Message.
+// NewClient returns a client. If the handler is nil or its Pull is true, the caller fetches messages: see [Conn.Receive]. Nil options mean the
+// defaults. NewClient panics if the handler has both Pull and Message.
 func NewClient(h *Handler, o *Options) *Client {
 	if h == nil {
 		h = &Handler{Pull: true}
@@ -32,13 +33,13 @@ func NewClient(h *Handler, o *Options) *Client {
 	e := newEngine(h, o)
 	c := &Client{engine: e}
 	s := e.o.session()
-	c.dialer = wsdial.Dialer{TLS: s.TLS, Proxy: e.o.Proxy, ProxyTLS: e.o.ProxyTLS, Dial: e.o.DialContext}
+	c.dialer = proxydial.Dialer{TLS: s.TLS, Proxy: e.o.Proxy, ProxyTLS: e.o.ProxyTLS, Dial: e.o.DialContext}
 	c.sessions = session.NewClient(nil, nil, s)
 	return c
 }
 
-// Dial makes one connection whose messages are asked for: see [Conn.Receive]. It is a client of its own, which ends with the connection,
-// and is run by a goroutine unless the options ask for a loop: for many connections a [Client] is cheaper.
+// Dial makes one connection whose messages the caller fetches: see [Conn.Receive]. The connection has a client of its own, which ends with it. A
+// goroutine runs the connection unless the options ask for an event loop. For many connections a [Client] is cheaper.
 func Dial(ctx context.Context, address string, o *Options) (*Conn, error) {
 	var own Options
 	if o != nil {
@@ -57,17 +58,18 @@ func Dial(ctx context.Context, address string, o *Options) (*Conn, error) {
 	return c, nil
 }
 
-// Dial connects to an address, "ws://host:port/path?query" or "wss://…", and makes the handshake. All of it takes no longer than ctx and
-// Options.Session.HandshakeTimeout allow; the connection does not end with ctx. Options.Session.TLS says how TLS is spoken. The errors
-// say which step failed; a server that answered something else is a *wire.HandshakeError, with the status and the header, so that a
-// caller can follow a redirect, which Dial does not.
+// Dial connects to an address, "ws://host:port/path?query" or "wss://…", and performs the opening handshake. Both together take no longer than
+// ctx and Options.Session.HandshakeTimeout allow. The end of ctx after that does not end the connection. Options.Session.TLS configures TLS.
+//
+// The error names the step that failed. If the server answers anything but an acceptance, the error is a *wire.HandshakeError with the status
+// and the header. Dial does not follow redirects, but a caller can with that header.
 func (c *Client) Dial(ctx context.Context, address string) (*Conn, error) {
 	return c.dial(ctx, address, nil)
 }
 
-// DialSession is [Client.Dial] for who runs the connection's session with a handler around the client's own: a reconnect.Pool, whose
-// option of this name it is. wrap is given the handler of the session, for which messages are those of package session, and returns the one that the
-// session gets, which has to call it. A nil wrap changes nothing. The session's Value is the *Conn.
+// DialSession is [Client.Dial] for a caller that wraps the session's handler, such as a reconnect.Pool with its option DialSession. The function
+// wrap gets the client's session handler, whose messages are those of package session. It returns the handler that the session gets, which must
+// call the one that wrap was given. A nil wrap changes nothing. The session's Value is the *Conn.
 func (c *Client) DialSession(
 	ctx context.Context, address string, wrap func(*session.Handler) *session.Handler,
 ) (*session.Session, error) {
@@ -84,7 +86,7 @@ func (c *Client) dial(ctx context.Context, address string, wrap func(*session.Ha
 		if bad, ok := errors.AsType[*url.Error](err); ok {
 			err = bad.Err // without the URL, which may have a password in it
 		}
-		return nil, fmt.Errorf("websocket: dial: the URL cannot be read: %w", err)
+		return nil, fmt.Errorf("websocket: dial: malformed URL: %w", err)
 	}
 	limit := c.o.Session.HandshakeTimeout
 	if limit == 0 {
@@ -117,7 +119,7 @@ func (c *Client) dial(ctx context.Context, address string, wrap func(*session.Ha
 	return made, nil
 }
 
-// request prepares the handshake.
+// request builds the handshake request from the options, Options.RequestHeader and the cookie jar.
 func (c *Client) request(ctx context.Context, u *url.URL) (*wire.ClientHandshake, error) {
 	header := c.o.Header.Clone()
 	if c.o.RequestHeader != nil {
@@ -139,10 +141,10 @@ func (c *Client) request(ctx context.Context, u *url.URL) (*wire.ClientHandshake
 	})
 }
 
-// defaultHandshake is that of package session.
+// defaultHandshake is the default of session.Options.HandshakeTimeout.
 const defaultHandshake = 10 * time.Second
 
-// handshake makes a WebSocket connection of one that was made, and says how its session begins.
+// handshake performs the opening handshake on conn. It returns the WebSocket connection and the settings with which its session begins.
 func (c *Client) handshake(ctx context.Context, u *url.URL, conn net.Conn, h *wire.ClientHandshake) (*Conn, *session.Attach, error) {
 	unread, err := shake(ctx, conn, h)
 	if err == nil {
@@ -160,7 +162,7 @@ func (c *Client) handshake(ctx context.Context, u *url.URL, conn net.Conn, h *wi
 	return made, at, nil
 }
 
-// checked takes note of what else the server said.
+// checked stores the response's cookies and calls Options.Accepted.
 func (c *Client) checked(u *url.URL, r *ClientResponse) error {
 	if c.o.Jar != nil {
 		if cookies := (&http.Response{Header: r.Header}).Cookies(); len(cookies) > 0 {
@@ -173,7 +175,7 @@ func (c *Client) checked(u *url.URL, r *ClientResponse) error {
 	return nil
 }
 
-// shake sends the request and reads the response. It returns what came behind it.
+// shake sends the request and reads the response. It returns the bytes that came after the response.
 func shake(ctx context.Context, conn net.Conn, h *wire.ClientHandshake) (unread []byte, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer func() {
@@ -207,7 +209,7 @@ func shake(ctx context.Context, conn net.Conn, h *wire.ClientHandshake) (unread 
 	}
 }
 
-// httpURL is the URL as cookies know it.
+// httpURL returns the URL with the scheme http or https, which a cookie jar expects.
 func httpURL(u *url.URL) *url.URL {
 	http := *u
 	switch u.Scheme {
@@ -231,19 +233,20 @@ func withCookies(header http.Header, cookies []*http.Cookie) http.Header {
 	return r.Header
 }
 
-// Conns visits the connections that are live when it begins: Open is being called, or was. One may end while it is being visited.
+// Conns iterates over the connections that are live when the iteration begins and whose handler's Open has been called. A connection may end
+// while it is visited.
 func (c *Client) Conns() iter.Seq[*Conn] { return conns(c.sessions.Sessions()) }
 
 // Len returns the number of live connections.
 func (c *Client) Len() int { return c.sessions.Len() }
 
-// Stats returns the counters.
+// Stats returns the counters of all connections.
 func (c *Client) Stats() session.Stats { return c.sessions.Stats() }
 
-// Close ends all connections at once, without a word to the peers, and whatever is being dialed later fails. It waits until the last one
-// has ended; called from a handler it does not wait. It always returns nil.
+// Close ends all connections at once, without a close frame, and makes every later Dial fail. It waits until the last connection has ended,
+// except when a handler calls it. Close always returns nil.
 func (c *Client) Close() error { return c.sessions.Close() }
 
-// Shutdown calls Drain of the handler for every connection, or closes it with code 1001, and waits until all have ended. When ctx is done
-// first it ends the rest as Close does and returns the context's error. Nothing can be dialed any more.
+// Shutdown calls the handler's Drain for every connection, or closes the connection with code 1001 if Drain is nil. It waits until all have
+// ended. If ctx is done first, Shutdown ends the remaining connections as Close does and returns the context's error. Every later Dial fails.
 func (c *Client) Shutdown(ctx context.Context) error { return c.sessions.Shutdown(ctx) }

@@ -19,14 +19,14 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// ended is what Close of a handler was told.
+// ended holds the arguments of the handler's Close.
 type ended struct {
 	code uint16
 	by   session.By
 	err  error
 }
 
-// ends is a handler that tells how connections end.
+// ends returns a handler that reports the ends of connections.
 func ends(message func(*websocket.Conn, websocket.Message)) (*websocket.Handler, <-chan ended) {
 	told := make(chan ended, 100)
 	return &websocket.Handler{Message: message, Close: func(_ *websocket.Conn, info *session.CloseInfo) {
@@ -34,7 +34,7 @@ func ends(message func(*websocket.Conn, websocket.Message)) (*websocket.Handler,
 	}}, told
 }
 
-// The side that did not close is told the code and the reason, and both end once.
+// The side that did not close gets the code and the reason, and both sides end once.
 func TestClose(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
 		h, told := ends(func(c *websocket.Conn, m websocket.Message) {
@@ -85,7 +85,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A peer that vanishes is no close frame.
+// If the peer vanishes, the code is CloseAbnormal.
 func TestAbnormal(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
 		h, told := ends(nil)
@@ -129,7 +129,7 @@ func TestVerdicts(t *testing.T) {
 	})
 }
 
-// An error of Open closes the connection with its code, and Close of the handler is called.
+// An error of Open closes the connection with its code, and the handler's Close is called.
 func TestOpenRefuses(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
 		h, told := ends(func(*websocket.Conn, websocket.Message) { t.Error("a message of a connection that was refused") })
@@ -155,7 +155,7 @@ func TestOpenRefuses(t *testing.T) {
 	})
 }
 
-// Shutdown says goodbye to everybody and waits for them.
+// Shutdown closes all connections with code 1001 and waits for them.
 func TestShutdown(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
 		h, told := ends(echo.Message)
@@ -189,7 +189,7 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// Who does not finish the handshake in time, or sends no handshake at all, is disconnected, and no function is called.
+// A client that does not finish the handshake in time, or sends none, is disconnected, and no function of the handler is called.
 func TestHandshakeTime(t *testing.T) {
 	h, told := ends(nil)
 	srv, url := serve(t, h, &websocket.Options{Session: session.Options{FirstTimeout: 50 * time.Millisecond}})
@@ -213,7 +213,7 @@ func TestHandshakeTime(t *testing.T) {
 	}
 }
 
-// bare connects to a server without saying anything.
+// bare connects to a server and sends nothing.
 func bare(t *testing.T, url string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(url, "ws://"), "/some/path?q=1"))
@@ -227,7 +227,7 @@ func bare(t *testing.T, url string) net.Conn {
 	return conn
 }
 
-// A server that pings is answered, and ends connections whose peers are silent.
+// The server's pings are answered, and the server ends connections whose peers are silent.
 func TestHeartbeat(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
 		h, told := ends(nil)
@@ -255,7 +255,7 @@ func TestHeartbeat(t *testing.T) {
 const request = "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 
-// What a server that does not speak WebSocket says reaches who dials.
+// If the server does not speak WebSocket, the caller of Dial gets its response.
 func TestDialRefused(t *testing.T) {
 	_, url := serve(t, nil, &websocket.Options{Accept: func(*websocket.Request, *websocket.Response) error {
 		return &websocket.Refusal{Status: http.StatusTeapot, Reason: "short and stout", Header: http.Header{"X-Tea": {"1"}}}
@@ -277,7 +277,7 @@ func TestDialRefused(t *testing.T) {
 	}
 }
 
-// Many who close at once, and the peer with them: the peer gets one close frame, always.
+// If many goroutines and the peer close at the same time, the peer always gets exactly one close frame.
 func TestClosingAtOnce(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
 		conns := make(chan *websocket.Conn, 1)

@@ -21,7 +21,7 @@ import (
 
 type starter = func(h *websocket.Handler, o *websocket.Options) (*websocket.Server, string)
 
-// compressions are what both sides may have in mind.
+// compressions are the settings that a side may have.
 var compressions = map[string]*websocket.Compression{
 	"plain":    nil,
 	"deflated": {Threshold: -1},
@@ -30,12 +30,12 @@ var compressions = map[string]*websocket.Compression{
 	"receive":  {ReceiveOnly: true},
 }
 
-// text makes n bytes that compress, and are UTF-8.
+// text returns n bytes of UTF-8 that compress well.
 func text(n int) []byte {
 	return []byte(strings.Repeat("ticks and trades, ", n/18+1)[:n])
 }
 
-// noise makes n bytes that do not compress.
+// noise returns n bytes that do not compress.
 func noise(n int) []byte {
 	b := make([]byte, n)
 	random := rand.NewChaCha8([32]byte{byte(n)})
@@ -43,7 +43,7 @@ func noise(n int) []byte {
 	return b
 }
 
-// Messages of both kinds and all sizes come back as they were, one at a time and many at once, whatever the two sides agree on.
+// Messages of both kinds and all sizes come back unchanged, one at a time and many at once, whatever the two sides agree on.
 func TestEcho(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
 		for server, sc := range compressions {
@@ -78,7 +78,7 @@ func TestEcho(t *testing.T) {
 	})
 }
 
-// Messages larger than what may be kept are written and read as streams, in both directions, compressed and plain.
+// Messages larger than the buffers are written and read as streams, in both directions, compressed and plain.
 func TestStreams(t *testing.T) {
 	const size = 1 << 20
 	for name, compression := range compressions {
@@ -141,7 +141,7 @@ func copyMessages(c *websocket.Conn, n int) error {
 	return nil
 }
 
-// While a message is written in pieces, control frames go between and other messages do not.
+// While a message is written in pieces, control frames may be sent and other messages are refused.
 func TestOneWriter(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
 		_, url := start(echo, nil)
@@ -178,7 +178,7 @@ func TestOneWriter(t *testing.T) {
 	})
 }
 
-// Handlers of both sides are told of pings and pongs, in order with the messages.
+// The handlers of both sides get pings and pongs, in order with the messages.
 func TestPings(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
 		told := make(chan string, 10)
@@ -286,8 +286,8 @@ func TestPrepared(t *testing.T) {
 	})
 }
 
-// A broadcast gets to all connections, whatever they have agreed on, in order with what each is sent beside it; of those that are over, or
-// read nothing, it says so.
+// A broadcast reaches all connections, whatever they have agreed on, in order with their other messages. It reports connections that have ended
+// or read nothing.
 func TestBroadcast(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
 		srv, url := start(echo, &websocket.Options{
@@ -344,14 +344,14 @@ func TestBroadcast(t *testing.T) {
 	})
 }
 
-// TestSize: what the documentation promises of idle connections begins here.
+// TestSize checks the size of a Conn, which the documentation states for idle connections.
 func TestSize(t *testing.T) {
 	if n := unsafe.Sizeof(websocket.Conn{}); n > 96 {
 		t.Errorf("a Conn has %d bytes", n)
 	}
 }
 
-// What nobody may do is said.
+// Forbidden calls return errors.
 func TestMisuse(t *testing.T) {
 	_, url := serve(t, echo, nil)
 	client := websocket.NewClient(&websocket.Handler{}, nil)

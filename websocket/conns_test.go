@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-push/sluice/websocket"
 )
 
-// Whoever goes over the connections while others are being made meets only those to which something can be sent.
+// Conns, called while connections are being made, yields only connections that can send.
 func TestConnsWhileConnecting(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
 		o := &websocket.Options{Subprotocols: []string{"a"}, Compression: &websocket.Compression{Takeover: true}}
@@ -62,7 +62,7 @@ func TestConnsWhileConnecting(t *testing.T) {
 	})
 }
 
-// Drain comes after Open, also for a connection that is being opened when the server is shut down.
+// Drain is called after Open, also for a connection that is being opened when the server is shut down.
 func TestDrainWhileOpening(t *testing.T) {
 	for _, way := range ways[:2] {
 		opening, goOn := make(chan struct{}), make(chan struct{})

@@ -1,30 +1,30 @@
-// Package websocket runs WebSocket servers and clients (RFC 6455), with compression (permessage-deflate, RFC 7692). A connection is a
-// [Conn] on a session of package session, with its engines, queues and limits: an idle one costs less than a kilobyte, and on Linux
-// no goroutine. Two lines make a server:
+// Package websocket runs WebSocket servers and clients (RFC 6455), with compression (permessage-deflate, RFC 7692). Each [Conn] is a connection
+// on a session of package session, and has that package's engines, queues and limits. An idle connection costs less than a kilobyte, and on
+// Linux no goroutine. Two lines make a server:
 //
 //	srv := websocket.NewServer(&websocket.Handler{Message: echo}, nil)
 //	err := srv.Serve(ln)
 //
-// beside other paths of a net/http server, one:
+// One line adds a server to other paths of a net/http server:
 //
 //	mux.Handle("/live", srv)
 //
-// and as many make a client:
+// Two lines make a client:
 //
 //	c, err := websocket.Dial(ctx, "wss://example.com/live", nil)
 //	for m := range c.Messages(ctx, &err) { … }
 //
 // # Two ways to get messages
 //
-// Events: the functions of a [Handler] are called, one after the other for each connection. One that blocks holds up its own connection
-// only, which is not read meanwhile, so that the peer feels it. What a handler is given is borrowed until it returns.
+// Events: the connection calls the functions of a [Handler], one after the other. A function that blocks delays its own connection only: the
+// connection is not read meanwhile, so that the peer's sends back up. The arguments of a handler function are borrowed until it returns.
 //
-// Asking: with Handler.Pull, and on connections of [Dial], messages wait until somebody asks for them, with [Conn.Receive],
-// [Conn.Messages], or [Conn.NextReader] for those that are larger than memory. Somebody has to ask: before the first time nothing is
-// read, and then no more than a message that nobody wants, so that pings are not answered either, and nobody learns that the peer has
-// left.
+// Pull: with Handler.Pull, and on connections of [Dial], messages wait until the caller fetches them. [Conn.Receive] and [Conn.Messages] return
+// whole messages, and [Conn.NextReader] reads messages that are larger than memory. Before the first such call nothing is read. After it, the
+// connection reads no further than one message that has not been fetched. Until the caller fetches that message, pings are not answered, and the
+// end of the connection is not noticed.
 //
-// Everything else is the same for both, and for servers and clients.
+// Everything else is the same for both ways, and for servers and clients.
 //
 // # The life of a connection
 //
@@ -32,44 +32,46 @@
 //	               │                     └─ an error closes the connection: no Message, but Close
 //	               refused by the checks of the handshake, a limit, or the time: no function is called
 //
-// Serve reads the requests itself, from bare connections, on any path; nothing of net/http stays behind. ServeHTTP and Upgrade take
-// connections over from a net/http server, with the handler's goroutine and buffers let go. Both make the same checks: which pages
-// may connect (by default those of the same host), which subprotocol is spoken, and what Options.Accept has to say.
+// Serve accepts connections and reads the requests itself, on any path, so that no memory of net/http is kept. ServeHTTP and Upgrade take
+// connections over from a net/http server, and release the handler's goroutine and buffers. All three make the same checks: the web page's
+// origin (by default only the same host may connect), the subprotocol, and Options.Accept.
 //
-// [Conn.Close] begins the closing handshake: a close frame goes behind all that was sent, and the connection ends when the peer has
-// answered it, or has not within Options.Session.Linger. A close frame of the peer is answered by itself, and is the end. Close of the
-// handler tells how it came, and [CodeOf] with which code. [Conn.CloseNow] does without.
+// [Conn.Close] begins the closing handshake: it sends a close frame after everything that was sent before. The connection ends when the peer has
+// answered the frame, or when Options.Session.Linger is over. A close frame of the peer is answered automatically and ends the connection. The
+// handler's Close gets the cause, and [CodeOf] returns the close code. [Conn.CloseNow] ends a connection without a close frame.
 //
 // # Sending
 //
-// Any goroutine may send; the order of the calls is the order of the messages. The caller writes from its own stack, without waiting for
-// the peer; what the socket does not take is queued, within bounds, and when they are reached session.Policy decides: wait, refuse, or
-// end the connection. DropOldest must not be used with Compression.Takeover, or with [Conn.NextWriter]. While the messages of one read
-// are handled, what they send is gathered, and leaves in one write.
+// Any goroutine may send; the order of the calls is the order of the messages. The caller writes from its own stack, without waiting for the
+// peer. Bytes that the socket does not take are queued, within bounds. At the bound session.Policy decides: wait, refuse, drop or end the
+// connection. DropOldest must not be used with Compression.Takeover, or with [Conn.NextWriter]. Frames that a handler sends while the messages
+// of one read are handled are corked, and leave in one write.
 //
-// A message for many is made with [Prepare]. Its frame is built once, plain and compressed, whatever number of connections it goes to:
+// [Prepare] makes a message for many connections. Its frame is built once for each form, plain and compressed, however many connections get it:
 //
 //	p := websocket.Prepare(websocket.OpText, news)
 //	websocket.Broadcast(p, srv.Conns(), nil)
 //
-// [Conn.NextWriter] writes a message piece by piece. [Conn.Session] is the session under the connection, with TryWrite for those who
-// keep frames elsewhere, in a log, and want nothing queued.
+// [Conn.NextWriter] writes a message piece by piece. [Conn.Session] returns the session under the connection. Its TryWrite is for programs that
+// keep the frames elsewhere, such as in a log, and want nothing queued.
 //
 // # Compression
 //
-// It is off by default. With [Compression] it is used with peers that can do it, for messages from a size on. Each message by itself is
-// the default: it costs no memory between messages, and a broadcast is compressed once. With a context (Takeover) messages that are alike
-// get very small, but each connection keeps what it has sent, and the encoder's tables: some ten kilobytes with the default window, a
-// hundred with the largest. What is received is bounded by Options.MaxMessage after inflating. Only compress what may be compressed:
-// together with secrets, text that somebody else chose can give them away by its size (CRIME).
+// Compression is off by default. With [Compression] it is used with peers that support it, for messages from a given size on. By default each
+// message is compressed on its own: that costs no memory between messages, and a broadcast is compressed once. With a context (Takeover) similar
+// messages become very small. Then each connection keeps what it has sent and the encoder's tables: some ten kilobytes with the default window,
+// a hundred with the largest. Options.MaxMessage bounds a received message after inflating.
+//
+// Do not compress secrets together with text that an attacker can choose: the compressed size can reveal the secret (CRIME).
 //
 // # Limits
 //
-// On by default: 64 KiB a message and 1,024 fragments, and one more fragment for each 16 bytes of it; 8 KiB and 100 lines and ten seconds a
-// handshake; 64 KiB waiting to be sent. Numbers of connections are bounded by Options.Session. Each ping is answered, and nothing more is
-// read from a peer that does not take the answers. Memory is taken for what arrived, never for what was announced.
+// These limits are on by default. A message has at most 64 KiB and 1,024 fragments, and one more fragment for each 16 bytes of it. A handshake
+// has at most 8 KiB and 100 lines, and takes at most ten seconds. At most 64 KiB wait to be sent. Options.Session bounds the number of
+// connections. Each ping is answered, and a peer that does not read the answers is not read any more. Memory is allocated for bytes that have
+// arrived, never for an announced length.
 //
 // # Below
 //
-// Package wire, in this folder, is the protocol as a state machine without I/O, for those who own their connections themselves.
+// Package wire, in this folder, is the protocol as a state machine without I/O, for programs that own their connections themselves.
 package websocket

@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// running runs a server on a port of its own, and says where.
+// running runs a server on a free port and returns its URL.
 func running(srv *websocket.Server) (url string, stop func()) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -32,7 +32,7 @@ func running(srv *websocket.Server) (url string, stop func()) {
 	return "ws://" + ln.Addr().String() + "/", func() { _ = srv.Close(); <-served }
 }
 
-// dialed is a connection that must succeed.
+// dialed returns a connection to a server.
 func dialed(url string, o *websocket.Options) *websocket.Conn {
 	c, err := websocket.Dial(context.Background(), url, o)
 	if err != nil {
@@ -69,7 +69,7 @@ func Example() {
 	// Output: hello
 }
 
-// Beside other paths of a net/http server: nothing of it stays with the connection.
+// On a path of a net/http server: the connection keeps no memory of net/http.
 func ExampleServer_ServeHTTP() {
 	live := websocket.NewServer(echo, nil)
 	defer live.Close()
@@ -87,7 +87,37 @@ func ExampleServer_ServeHTTP() {
 	// Output: hello
 }
 
-// follow prints the news of a server until it has no more.
+// An upgrade listener serves WebSocket requests where connections are accepted, and leaves the others to net/http.
+func ExampleNewUpgradeListener() {
+	live := websocket.NewServer(echo, nil)
+	defer live.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	addr := ln.Addr().String()
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "a page") })
+	mux.Handle("/live", live) // requests that are not served in place
+	ln = websocket.NewUpgradeListener(ln, func(r *http.Request) http.Handler {
+		if r.URL.Path != "/live" {
+			return nil
+		}
+		return live
+	}, nil)
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = web.Serve(ln) }()
+	defer web.Close()
+
+	c := dialed("ws://"+addr+"/live", nil)
+	defer c.CloseNow()
+	_ = c.SendText("hello")
+	printNext(c)
+	// Output: hello
+}
+
+// follow prints the messages of a server until the connection ends.
 func follow(ctx context.Context, url string) error {
 	c, err := websocket.Dial(ctx, url, nil)
 	if err != nil {
@@ -97,10 +127,10 @@ func follow(ctx context.Context, url string) error {
 	for m := range c.Messages(ctx, &err) {
 		fmt.Printf("%s\n", m.Data) // valid until the next one
 	}
-	return err // nil: the server said goodbye
+	return err // nil if the server closed the connection in order
 }
 
-// Messages of a client are asked for. The loop ends when the server says goodbye.
+// A client fetches its messages. The loop ends when the server closes the connection.
 func ExampleConn_Messages() {
 	url, stop := running(websocket.NewServer(&websocket.Handler{
 		Open: func(c *websocket.Conn, _ *websocket.Request) error {
@@ -116,7 +146,7 @@ func ExampleConn_Messages() {
 	// <nil>
 }
 
-// shout answers louder. The handler of srv says Pull: true.
+// shout answers in capitals. The server has Handler.Pull.
 func shout(srv *websocket.Server, w http.ResponseWriter, r *http.Request) {
 	c, err := srv.Upgrade(w, r)
 	if err != nil {
@@ -127,7 +157,7 @@ func shout(srv *websocket.Server, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Under net/http a handler may keep its goroutine and read as it likes.
+// Under net/http a handler may keep its goroutine and fetch the messages itself.
 func ExampleServer_Upgrade() {
 	srv := websocket.NewServer(&websocket.Handler{Pull: true}, nil)
 	defer srv.Close()
@@ -141,7 +171,7 @@ func ExampleServer_Upgrade() {
 	// Output: HELLO
 }
 
-// upload sends what a reader has, of any length, as one message.
+// upload sends the data of a reader, of any length, as one message.
 func upload(c *websocket.Conn, r io.Reader) error {
 	w, err := c.NextWriter(websocket.OpBinary)
 	if err != nil {
@@ -151,7 +181,7 @@ func upload(c *websocket.Conn, r io.Reader) error {
 	return errors.Join(err, w.Close())
 }
 
-// Messages that are larger than memory, both ways.
+// Messages larger than memory, in both directions.
 func ExampleConn_NextReader() {
 	conns := make(chan *websocket.Conn, 1)
 	url, stop := running(websocket.NewServer(&websocket.Handler{
@@ -178,7 +208,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// tell sends to everybody. Its server has Options.Session.Policy: session.Refuse, so that nobody waits for who reads slowly.
+// tell sends a message to all clients. The server has the policy session.Refuse, so that a slow client does not delay the others.
 func tell(srv *websocket.Server, text string) {
 	p := websocket.Prepare(websocket.OpText, []byte(text))
 	websocket.Broadcast(p, srv.Conns(), func(c *websocket.Conn, err error) {
@@ -188,7 +218,7 @@ func tell(srv *websocket.Server, text string) {
 	})
 }
 
-// One frame for everybody. Who does not keep up is sent away, and may come back.
+// One frame for all connections. A client that does not keep up is disconnected, and may connect again.
 func ExamplePrepare() {
 	opened := make(chan struct{})
 	srv := websocket.NewServer(&websocket.Handler{
@@ -202,15 +232,15 @@ func ExamplePrepare() {
 	<-opened
 	<-opened
 
-	tell(srv, "the same for everybody")
+	tell(srv, "the same for all")
 	printNext(ann)
 	printNext(bob)
 	// Output:
-	// the same for everybody
-	// the same for everybody
+	// the same for all
+	// the same for all
 }
 
-// Compression is used when both sides are for it.
+// Compression is used if both sides enable it.
 func ExampleCompression() {
 	o := &websocket.Options{Compression: &websocket.Compression{}}
 	url, stop := running(websocket.NewServer(echo, o))
@@ -231,7 +261,7 @@ func ExampleCompression() {
 	// Output: true 105 <nil>
 }
 
-// A code says why; the other side gets it.
+// A close code states the reason; the other side gets it.
 func ExampleConn_Close() {
 	told := make(chan uint16)
 	srv := websocket.NewServer(&websocket.Handler{
@@ -253,13 +283,13 @@ func ExampleConn_Close() {
 	// 4003 4003
 }
 
-// player is what a connection is about.
+// player is the state of a connection.
 type player struct {
 	name  string
 	moves int
 }
 
-// playerOf is the one place that knows what Value holds.
+// playerOf is the only function that knows the type of Value.
 func playerOf(c *websocket.Conn) *player { return c.Value().(*player) }
 
 // game is a handler of connections with a state.
@@ -275,7 +305,7 @@ var game = &websocket.Handler{
 	},
 }
 
-// State of a connection, with its type in one place. Functions of one connection run one after the other: it needs no lock.
+// A connection with a state. The functions of one connection run one after the other, so the state needs no lock.
 func ExampleConn_SetValue() {
 	url, stop := running(websocket.NewServer(game, nil))
 	defer stop()
@@ -298,7 +328,7 @@ func secure(ctx context.Context, url string, roots *x509.CertPool) (*websocket.C
 	})
 }
 
-// Over TLS, with an authority of one's own.
+// A connection over TLS, with a private certificate authority.
 func ExampleDial() {
 	srv := websocket.NewServer(echo, nil)
 	defer srv.Close()
@@ -317,7 +347,7 @@ func ExampleDial() {
 	// Output: hello
 }
 
-// public are the settings of a server on the open network.
+// public holds the settings of a server on the open internet.
 var public = &websocket.Options{
 	Origins:      []string{"https://example.com", "https://*.example.org"},
 	Subprotocols: []string{"prices.v2", "prices.v1"},
@@ -332,7 +362,7 @@ var public = &websocket.Options{
 	Session: session.Options{MaxSessions: 100_000, MaxSessionsPerAddress: 100, NotSentLowat: 16 << 10},
 }
 
-// Who may connect, and what is asked of them.
+// Origins, subprotocols and the Accept function restrict the clients of a server.
 func ExampleOptions() {
 	url, stop := running(websocket.NewServer(echo, public))
 	defer stop()
@@ -345,7 +375,7 @@ func ExampleOptions() {
 	// Output: prices.v1 true 404
 }
 
-// A client of many connections, whose messages come by themselves.
+// A client with many connections, whose handler gets the messages.
 func ExampleClient() {
 	url, stop := running(websocket.NewServer(echo, nil))
 	defer stop()
@@ -366,7 +396,7 @@ func ExampleClient() {
 	// Output: hello hello 2
 }
 
-// A client that comes back by itself, with a new token each time, and subscribes again.
+// A client that reconnects automatically, with a new token each time, and subscribes again.
 func ExampleClient_DialSession() {
 	url, stop := running(websocket.NewServer(&websocket.Handler{
 		Message: func(c *websocket.Conn, m websocket.Message) {
@@ -409,5 +439,5 @@ func ExampleClient_DialSession() {
 	// subscribe
 }
 
-// newToken stands for what asks an identity provider.
+// newToken stands for a request to an identity provider.
 func newToken() string { return "secret" }

@@ -7,46 +7,46 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// Handler is what a server or a client calls. Any function may be nil. For one connection, Open, Message, Ping, Pong, Tick and Close are
-// called one after the other: Open first, after the handshake, and Close exactly once if Open was called, and last. A function may block:
-// it holds up its own connection only. A panic ends that connection, and no other.
+// Handler holds the functions that a server or a client calls. Any function may be nil. For one connection, Open, Message, Ping, Pong, Tick and
+// Close are called one after the other: Open first, after the handshake, and Close last, exactly once if Open was called. A function may block,
+// which delays its own connection only. A panic ends that connection and no other.
 type Handler struct {
-	// Open is called when the handshake is done. The request is nil on a client. An error closes the connection: with the code of a
-	// *[CloseError], otherwise with 1008, and without telling the peer more.
+	// Open is called when the handshake is done. The request is nil on a client. An error closes the connection: with the code and reason of a
+	// *[CloseError], otherwise with code 1008 and no reason.
 	Open func(c *Conn, r *Request) error
 
-	// Pull makes messages wait until they are asked for: see [Conn.Receive]. Message must be nil then. Ping and Pong are called by who
-	// asks.
+	// Pull makes messages wait until the caller fetches them: see [Conn.Receive]. Message must be nil then. Ping and Pong are called by the
+	// goroutine that fetches messages.
 	Pull bool
 
-	// Message is called with each message. Its Data is borrowed until the function returns, and may be changed until then.
+	// Message is called with each message. Its Data is borrowed until the function returns; until then the function may change it.
 	Message func(c *Conn, m Message)
 
-	// Ping and Pong are called with the payloads of pings, which have been answered already, and of pongs, both borrowed.
+	// Ping and Pong are called with the payloads of pings and pongs, which are borrowed. A ping has been answered by then, unless
+	// Options.NoPong.
 	Ping func(c *Conn, payload []byte)
 	Pong func(c *Conn, payload []byte)
 
-	// Tick is called each Options.Ping, or Options.Session.TickInterval, between messages.
+	// Tick is called every Options.Ping, or every Options.Session.TickInterval, between messages.
 	Tick func(c *Conn)
 
-	// Writable is called when there is room again after TryWrite of the session took fewer frames than it was offered: see
-	// session.Handler.
+	// Writable is called when there is room again, after the session's TryWrite took fewer frames than it was given: see session.Handler.
 	Writable func(c *Conn)
 
 	// Drain is called for each connection when the server or client is shut down, after Open has returned. It should call [Conn.Close],
 	// now or soon. If it is nil, connections are closed with code 1001.
 	Drain func(c *Conn)
 
-	// Close is called when the connection has ended: see session.CloseInfo, and [CodeOf] for the code.
+	// Close is called when the connection has ended: see session.CloseInfo for the cause, and [CodeOf] for the close code.
 	Close func(c *Conn, info *session.CloseInfo)
 }
 
-// engine is a server or a client: what connections have in common.
+// engine is the part that servers and clients share.
 type engine struct {
 	h       Handler
 	o       Options
 	e       *wire.Endpoint
-	serving *session.Handler // of connections whose handshake is done
+	serving *session.Handler // for connections whose handshake is done
 }
 
 func newEngine(h *Handler, o *Options) *engine {
@@ -65,7 +65,7 @@ func newEngine(h *Handler, o *Options) *engine {
 	return e
 }
 
-// handler is what a session calls when the handshake is done.
+// handler returns the session handler of connections whose handshake is done.
 func (e *engine) handler() *session.Handler {
 	h := &session.Handler{Pull: e.h.Pull, Drain: e.drain, Close: e.closed}
 	if !e.h.Pull {
@@ -83,15 +83,15 @@ func (e *engine) handler() *session.Handler {
 // connOf returns the connection of a session.
 func connOf(s *session.Session) *Conn { return s.Value().(*Conn) }
 
-// open gives the session its handler, and calls Open of ours.
+// open gives the session its handler and calls the user's Open.
 func (e *engine) open(c *Conn, r *Request) error {
 	c.stage.Store(opening)
-	c.s.Load().SetHandler(e.serving) // whose Drain may be called at once, by another goroutine
+	c.s.Load().SetHandler(e.serving) // from now on another goroutine may call Drain
 	var err error
 	if e.h.Open != nil {
 		err = e.h.Open(c, r)
 	}
-	if c.stage.Swap(opened) == drainsSoon && err == nil {
+	if c.stage.Swap(opened) == drainPending && err == nil {
 		e.h.Drain(c)
 	}
 	if err != nil {
@@ -104,7 +104,7 @@ func (e *engine) open(c *Conn, r *Request) error {
 	return err
 }
 
-// message is called with what the codec returns, between whose messages nothing of them is kept.
+// message handles a message that the codec returned. Release lets the codec free its memory until the next message.
 func (e *engine) message(s *session.Session, data []byte) {
 	c := connOf(s)
 	switch op := c.codec.Opcode(); {
@@ -122,11 +122,11 @@ func (e *engine) message(s *session.Session, data []byte) {
 	c.codec.Release()
 }
 
-// tick pings, and calls Tick of the handler.
+// tick sends a ping and calls the user's Tick.
 func (e *engine) tick(s *session.Session) {
 	c := connOf(s)
 	if e.o.Ping > 0 {
-		_ = c.Ping(nil) // a connection that has ended meanwhile is told elsewhere
+		_ = c.Ping(nil) // if the connection has ended, Close is called
 	}
 	if e.h.Tick != nil {
 		e.h.Tick(c)
@@ -138,7 +138,7 @@ func (e *engine) drain(s *session.Session) {
 	switch {
 	case e.h.Drain == nil:
 		_ = c.Close(CloseGoingAway, "")
-	case !c.stage.CompareAndSwap(opening, drainsSoon) && c.stage.Load() != drainsSoon:
+	case !c.stage.CompareAndSwap(opening, drainPending) && c.stage.Load() != drainPending:
 		e.h.Drain(c)
 	}
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/sluice-push/sluice/websocket"
 )
 
-// tally counts what happens to connections.
+// tally counts the calls of a handler.
 type tally struct{ opened, closed, wrong atomic.Int64 }
 
-// handler does what messages say, and counts.
+// handler acts on messages and counts.
 func (n *tally) handler() *websocket.Handler {
 	return &websocket.Handler{
 		Open: func(c *websocket.Conn, _ *websocket.Request) error {
@@ -57,7 +57,7 @@ func frame(first byte, payload string) string {
 	return string([]byte{first, 0x80 | byte(len(payload)), 0, 0, 0, 0}) + payload
 }
 
-// lives are the ways in which a connection may live and end: what is sent, how it goes on, and how the answer begins and ends.
+// lives are the ways in which a connection may end: the bytes sent, how it goes on, and how the answer begins and ends.
 var lives = []struct {
 	name, sent string
 	half       bool // the client half-closes then
@@ -70,7 +70,7 @@ var lives = []struct {
 	{name: "the client is gone at once", cut: true},
 	{name: "half a request", sent: request[:50], half: true},
 	{name: "half a request, gone", sent: request[:50], cut: true},
-	{name: "no request", sent: "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", half: true, ends: "WebSocket endpoint\n"},
+	{name: "no request", sent: "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", half: true, ends: "WebSocket upgrade is required\n"},
 	{name: "half-closed", sent: request + frame(0x81, "hello"), half: true, ends: "\x81\x05hello"},
 	{name: "half a frame", sent: request + frame(0x81, "hello")[:8], half: true, ends: "\r\n\r\n"},
 	{name: "a fragment", sent: request + frame(0x01, "hello"), half: true, ends: "\r\n\r\n"},
@@ -115,13 +115,13 @@ func live(address string, i int) error {
 	return nil
 }
 
-// descriptors is how many are open, where that can be known.
+// descriptors returns the number of open descriptors, if it is known.
 func descriptors() int {
 	entries, _ := os.ReadDir("/proc/self/fd")
 	return len(entries)
 }
 
-// heap is what is in use when all garbage is gone.
+// heap returns the size of the heap after a garbage collection.
 func heap() int {
 	for range 3 { // pools are emptied in two
 		runtime.GC()
@@ -131,8 +131,8 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// TestOpensAndCloses: however connections live and end, each that was opened is closed once, and nothing of any is left. With the tag proof
-// there are a million of them.
+// TestOpensAndCloses checks that each opened connection is closed exactly once, in whatever way it ends, and leaves no resources. With the tag
+// proof it makes a million connections.
 func TestOpensAndCloses(t *testing.T) {
 	for _, way := range ways {
 		t.Run(strings.ReplaceAll(way.name, " ", "-"), func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestOpensAndCloses(t *testing.T) {
 	}
 }
 
-// rounds makes so many connections, some at a time.
+// rounds makes many connections, some of them at the same time.
 func rounds(t *testing.T, address string, count int) {
 	t.Helper()
 	var next, failed atomic.Int64

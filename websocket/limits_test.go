@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-push/sluice/websocket"
 )
 
-// Limits are those of messages: what is as large as allowed is taken, in whatever frames it comes, and control frames do not count.
+// The limits apply to messages: a message of the largest size is accepted in whatever frames it comes, and control frames do not count.
 func TestAsLargeAsAllowed(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
 		for name, compression := range compressions {
@@ -61,7 +61,7 @@ func TestAsLargeAsAllowed(t *testing.T) {
 	})
 }
 
-// A request may be as large as the options say, whatever messages may be.
+// The options limit the size of a request independently of the size of messages.
 func TestLargeRequest(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
 		_, url := start(echo, &websocket.Options{MaxMessage: 100, MaxHeaderBytes: 64 << 10})

@@ -41,7 +41,7 @@ func answerAtOnce(ln net.Listener, frames []byte) {
 	}
 }
 
-// Frames behind the response, in one packet, are not lost, be they handled or asked for.
+// Frames behind the response, in the same packet, reach a handler and a caller of Receive.
 func TestBehindTheResponse(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -79,7 +79,7 @@ func TestBehindTheResponse(t *testing.T) {
 	}
 }
 
-// Frames behind the request, in one packet, are not lost either, and each ping is answered.
+// Frames behind the request, in the same packet, are not lost either, and each ping is answered.
 func TestBehindTheRequest(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
 		_, url := start(echo, nil)

@@ -8,30 +8,30 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// Prepared is a message for many connections. Its frame is made once for each way in which they were agreed on, plain or compressed, when
-// the first of them needs it, and shared by all others. It may be sent to any connections, by any number of goroutines at a time, and
-// left to the garbage collector.
+// Prepared is a message for many connections. Its frame is made once for each form that connections have agreed on, plain or compressed, when
+// the first connection needs that form. Any number of goroutines may send it to any connections at the same time. It needs no release.
 type Prepared struct {
 	op       Opcode
 	data     []byte
 	variants [wire.Variants]atomic.Pointer[[]byte]
 }
 
-// Prepare makes a message, OpText or OpBinary, for many connections. With text the caller vouches for UTF-8. The data must not be
-// changed any more.
+// Prepare returns a message, OpText or OpBinary, for many connections. The caller guarantees that text is UTF-8. The data must not change
+// afterwards.
 func Prepare(op Opcode, data []byte) *Prepared { return &Prepared{op: op, data: data} }
 
-// SendPrepared is [Conn.Send] for a message that goes to many: nothing is encoded or allocated for each of them. A client masks, and a
-// connection with a compression context refers to what it has sent, so these encode it like any other message.
+// SendPrepared is [Conn.Send] for a prepared message: it neither encodes nor allocates for each connection. Two kinds of connection still encode
+// the message themselves: clients, which mask frames, and connections with a compression context, which refer to earlier messages.
 func (c *Conn) SendPrepared(p *Prepared) error {
 	frame := p.frameFor(c)
 	if frame == nil {
 		return c.Send(p.op, p.data)
 	}
-	return c.s.Load().SendAs((*framed)(c), frame)
+	return c.s.Load().SendAs((*frameEncoder)(c), frame)
 }
 
-// frameFor returns the frame for a connection, nil if that has to encode the message by itself, or cannot, which Send says.
+// frameFor returns the shared frame for a connection. The result is nil if the connection must encode the message itself, or cannot send; Send
+// then returns the error.
 func (p *Prepared) frameFor(c *Conn) []byte {
 	variant := c.codec.Variant(len(p.data))
 	if variant < 0 {
@@ -49,16 +49,16 @@ func (p *Prepared) frameFor(c *Conn) []byte {
 	return *frame
 }
 
-// broadcastSize is for how many connections Broadcast collects frames.
+// broadcastSize is the number of connections for which Broadcast collects frames before it writes them.
 const broadcastSize = 128
 
-// Broadcast is [Conn.SendPrepared] for many connections, each of which should occur once. It takes less time than a call for each. Where that
-// call would return an error, failed is called instead, after the next hundred connections or so were written to; it may be nil. Under the Wait
-// policy Broadcast goes at the pace of the slowest.
+// Broadcast is [Conn.SendPrepared] for many connections, each of which should occur once. It is faster than one call for each connection. If a
+// send fails, failed is called with the error, after up to 128 connections more have been written to; failed may be nil. Under the policy
+// session.Wait, Broadcast is as slow as its slowest connection.
 //
 //	websocket.Broadcast(websocket.Prepare(websocket.OpText, news), srv.Conns(), nil)
 func Broadcast(p *Prepared, to iter.Seq[*Conn], failed func(*Conn, error)) {
-	letters := make([]session.Letter, 0, broadcastSize)
+	items := make([]session.SendItem, 0, broadcastSize)
 	for c := range to {
 		frame := p.frameFor(c)
 		if frame == nil {
@@ -67,39 +67,39 @@ func Broadcast(p *Prepared, to iter.Seq[*Conn], failed func(*Conn, error)) {
 			}
 			continue
 		}
-		letters = append(letters, session.Letter{Session: c.s.Load(), As: (*framed)(c), Msg: frame})
-		if len(letters) == broadcastSize {
-			letters = sendLetters(letters, failed)
+		items = append(items, session.SendItem{Session: c.s.Load(), As: (*frameEncoder)(c), Msg: frame})
+		if len(items) == broadcastSize {
+			items = sendItems(items, failed)
 		}
 	}
-	sendLetters(letters, failed)
+	sendItems(items, failed)
 }
 
-// sendLetters sends letters to connections and returns their memory.
-func sendLetters(letters []session.Letter, failed func(*Conn, error)) []session.Letter {
-	session.SendAll(letters)
-	for i := range letters {
-		if err := letters[i].Err; err != nil && failed != nil {
-			failed((*Conn)(letters[i].As.(*framed)), err)
+// sendItems sends a batch of frames, calls failed for each error, and returns the slice, empty, for reuse.
+func sendItems(items []session.SendItem, failed func(*Conn, error)) []session.SendItem {
+	session.SendAll(items)
+	for i := range items {
+		if err := items[i].Err; err != nil && failed != nil {
+			failed((*Conn)(items[i].As.(*frameEncoder)), err)
 		}
 	}
-	clear(letters)
-	return letters[:0]
+	clear(items)
+	return items[:0]
 }
 
-// framed sends what is a frame already.
-type framed Conn
+// frameEncoder is the encoder of bytes that are a frame already.
+type frameEncoder Conn
 
-func (c *framed) AppendEncode(dst, frame []byte) ([]byte, error) {
+func (c *frameEncoder) AppendEncode(dst, frame []byte) ([]byte, error) {
 	if err := (*Conn)(c).mayFrame(); err != nil {
 		return dst, err
 	}
 	return append(dst, frame...), nil
 }
 
-func (c *framed) AppendHeader(dst, _ []byte) ([]byte, error) { return dst, (*Conn)(c).mayFrame() }
+func (c *frameEncoder) AppendHeader(dst, _ []byte) ([]byte, error) { return dst, (*Conn)(c).mayFrame() }
 
-// mayFrame says why no frame of a message may be sent.
+// mayFrame returns the reason why no message frame may be sent now, or nil.
 func (c *Conn) mayFrame() error {
 	if c.frag != nil {
 		return ErrWriterOpen

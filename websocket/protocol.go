@@ -7,27 +7,27 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// The words of the protocol are those of package wire.
+// Aliases of the protocol types of package wire.
 type (
-	// Opcode says what a frame is.
+	// Opcode is the kind of a frame.
 	Opcode = wire.Opcode
-	// CloseError is why a connection is over, as a close frame says it.
+	// CloseError is the reason for which a connection ended, as a close frame states it.
 	CloseError = wire.CloseError
-	// Compression is how messages are compressed (permessage-deflate).
+	// Compression configures the compression of messages (permessage-deflate).
 	Compression = wire.Compression
 	// Deflater compresses messages: see [Compression].
 	Deflater = wire.Deflater
-	// Request is the client's side of the handshake, as a server sees it.
+	// Request is the client's half of the handshake, as a server receives it.
 	Request = wire.Request
-	// Response is how a server is about to accept a handshake: see [Options.Accept].
+	// Response is the acceptance that a server is about to send: see [Options.Accept].
 	Response = wire.Response
 	// Refusal is a handshake that a server refused.
 	Refusal = wire.Refusal
-	// ClientResponse is how a server answered a client's handshake.
+	// ClientResponse is the server's response to a client's handshake.
 	ClientResponse = wire.ClientResponse
 )
 
-// The kinds of messages, and the control frames that handlers are told of.
+// The opcodes of messages, and of the control frames that a Handler gets.
 const (
 	OpText   = wire.OpText
 	OpBinary = wire.OpBinary
@@ -42,7 +42,7 @@ const (
 	CloseProtocolError   = wire.CloseProtocolError
 	CloseUnsupportedData = wire.CloseUnsupportedData
 	CloseNoStatus        = wire.CloseNoStatus
-	CloseAbnormal        = uint16(1006) // there was no close frame; never on the wire
+	CloseAbnormal        = uint16(1006) // there was no close frame; never sent
 	CloseInvalidPayload  = wire.CloseInvalidPayload
 	ClosePolicyViolation = wire.ClosePolicyViolation
 	CloseTooBig          = wire.CloseTooBig
@@ -51,16 +51,16 @@ const (
 	CloseTryAgainLater   = wire.CloseTryAgainLater
 )
 
-// Errors that callers branch on, with errors.Is, besides those of package session.
+// Errors for errors.Is, besides those of package session.
 var (
 	// ErrClosed says that the connection has ended or is ending; the error also wraps the cause.
 	ErrClosed = session.ErrClosed
-	// ErrWriterOpen says that a message cannot be sent because one that was begun with [Conn.NextWriter] is not finished.
+	// ErrWriterOpen says that a message cannot be sent because the writer of [Conn.NextWriter] has not been closed.
 	ErrWriterOpen = errors.New("websocket: another message is being written: close the writer of NextWriter first")
 )
 
-// CodeOf returns the close code of an error that ended a connection: what the close frame of either side said, or [CloseAbnormal] when
-// there was none.
+// CodeOf returns the close code of an error that ended a connection: the code of the close frame, of either side, or [CloseAbnormal] if there
+// was none.
 func CodeOf(err error) uint16 {
 	if e, ok := errors.AsType[*CloseError](err); ok {
 		return e.Code
@@ -68,7 +68,7 @@ func CodeOf(err error) uint16 {
 	return CloseAbnormal
 }
 
-// Message is what connections carry. Whoever gets one from a function of this package borrows its Data, as that function says.
+// Message is a WebSocket message. A function of this package that hands one out lends its Data, for as long as that function says.
 type Message struct {
 	Op   Opcode // OpText or OpBinary
 	Data []byte // text is UTF-8

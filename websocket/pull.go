@@ -12,28 +12,30 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// Messages that are asked for. The session hands over pieces, as they arrive, each with a tag (see package wire); here they become messages
-// or streams, on the goroutine of who asks.
+// This file is the pull side: messages that the caller fetches. The session delivers pieces as they arrive, each with a tag (see package wire).
+// The goroutine that fetches joins them to messages or streams.
 
-// pull is what one who asks has in hand. It belongs to who has set busy.
+// pull is the state of fetching messages. The goroutine that has set busy owns the other fields.
 type pull struct {
 	busy   atomic.Bool
-	tag    byte    // of the message under way
-	within bool    // there is one
-	piece  []byte  // what is left of the newest piece
-	raw    []byte  // its pieces, put together
-	whole  []byte  // the message, inflated
-	open   *reader // the stream of the message under way
+	tag    byte    // of the current message
+	within bool    // a message is current: some of its pieces have been fetched
+	piece  []byte  // the unread rest of the newest piece
+	raw    []byte  // the pieces of the current message, joined
+	whole  []byte  // the inflated message
+	open   *reader // the reader of the current message
 }
 
-// keptBytes is how much memory is kept for the next message.
+// keptBytes is the largest capacity of a buffer that is kept for the next message.
 const keptBytes = 64 << 10
 
-// Receive waits for the next message of a connection whose handler says Pull, and of those of [Dial]. Its Data is valid until the next
-// call. When none comes any more the error is a *[CloseError], which is an io.EOF, if the peer closed the connection, and within
-// a message an io.ErrUnexpectedEOF too; otherwise
-// [ErrClosed] with the cause. The context's error, wrapped, loses nothing: the next call gets the message. session.ErrReceiving says that
-// another goroutine is receiving, session.ErrNoPull that messages go to a handler. It must not be called by a function of the handler.
+// Receive waits for the next message. The connection needs Handler.Pull, or is one of [Dial]. The message's Data is valid
+// until the next call. Receive must not be called by a function of the handler.
+//
+// If the peer closed the connection, the error is a *[CloseError], which wraps io.EOF; within a message, the error also wraps
+// io.ErrUnexpectedEOF. If the connection ended otherwise, the error is [ErrClosed] with the cause. If ctx is done, the error wraps the context's
+// error and no message is lost: the next call returns it. The error session.ErrReceiving says that another goroutine is receiving, and
+// session.ErrNoPull that a handler gets the messages.
 func (c *Conn) Receive(ctx context.Context) (Message, error) {
 	p, err := c.take()
 	if err != nil {
@@ -43,9 +45,9 @@ func (c *Conn) Receive(ctx context.Context) (Message, error) {
 	return c.receive(ctx, p)
 }
 
-// Messages iterates over the messages of a connection whose handler says Pull, and of those of [Dial]. Each is valid until the next
-// iteration. What err points to is nil while the iteration lasts, and when it has ended because the peer closed the connection with code 1000 or 1001, or without one, or the caller has
-// broken out of it, which leaves the connection open; otherwise it is one of the errors of [Conn.Receive].
+// Messages iterates over the messages of a connection with Handler.Pull, or one of [Dial]. Each message is valid until the next iteration.
+// During the iteration *err is nil. It stays nil in two cases: the peer closed the connection with code 1000, 1001 or none, or the caller broke
+// out of the loop, which leaves the connection open. Otherwise *err becomes one of the errors of [Conn.Receive].
 //
 //	for m := range c.Messages(ctx, &err) { … }
 func (c *Conn) Messages(ctx context.Context, err *error) iter.Seq[Message] {
@@ -59,7 +61,7 @@ func (c *Conn) Messages(ctx context.Context, err *error) iter.Seq[Message] {
 		defer p.busy.Store(false)
 		for {
 			m, failed := c.receive(ctx, p)
-			if failed != nil && !inOrder(failed) {
+			if failed != nil && !isOrderly(failed) {
 				*err = failed
 			}
 			if failed != nil || !yield(m) {
@@ -69,8 +71,8 @@ func (c *Conn) Messages(ctx context.Context, err *error) iter.Seq[Message] {
 	}
 }
 
-// inOrder reports whether the peer ended the connection because it was done.
-func inOrder(err error) bool {
+// isOrderly reports whether err is an orderly close by the peer: with code 1000, 1001 or none, between two messages.
+func isOrderly(err error) bool {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return false
 	}
@@ -80,7 +82,7 @@ func inOrder(err error) bool {
 	return false
 }
 
-// cutOff is an error of a connection that ended within a message: what is an end otherwise comes too early then.
+// cutOff adds io.ErrUnexpectedEOF to an io.EOF, for a connection that ended within a message.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
@@ -88,19 +90,19 @@ func cutOff(err error) error {
 	return err
 }
 
-// NextReader waits for the next message of a connection whose handler says Pull, and of those of [Dial], and returns its kind and a
-// reader of its data as it arrives, so that it may be larger than memory, if Options.MaxMessage lets it. The context is that of the
-// reader, too; when it is done nothing is lost, and another NextReader goes on with the next message, unless this one is compressed: then
-// the connection ends. The reader ends with io.EOF; it belongs to one goroutine, until the next call of NextReader, Receive or Messages,
-// which passes over what was not read. The errors are those of [Conn.Receive], and io.ErrUnexpectedEOF around them when the message is
-// not complete.
+// NextReader waits for the next message and returns its kind and a reader of its data as it arrives, so that the message may be larger than
+// memory, up to Options.MaxMessage. The connection needs Handler.Pull, or is one of [Dial].
+//
+// The reader uses ctx too. If ctx is done, no data is lost, and another NextReader goes on with the next message. A compressed message is the
+// exception: then the connection ends. The reader belongs to one goroutine and ends with io.EOF. The next call of NextReader, Receive or
+// Messages skips the unread rest. The errors are those of [Conn.Receive], and wrap io.ErrUnexpectedEOF if the message is incomplete.
 func (c *Conn) NextReader(ctx context.Context) (Opcode, io.Reader, error) {
 	p, err := c.take()
 	if err != nil {
 		return 0, nil, err
 	}
 	defer p.busy.Store(false)
-	if err := c.passOver(ctx, p); err != nil {
+	if err := c.skipRest(ctx, p); err != nil {
 		return 0, nil, err
 	}
 	if p.within { // Receive was interrupted
@@ -118,7 +120,7 @@ func (c *Conn) NextReader(ctx context.Context) (Opcode, io.Reader, error) {
 	return kind, r, nil
 }
 
-// take makes the caller the one who asks.
+// take claims the right to fetch messages. The caller releases it with busy.
 func (c *Conn) take() (*pull, error) {
 	switch {
 	case c.pull == nil:
@@ -129,9 +131,9 @@ func (c *Conn) take() (*pull, error) {
 	return c.pull, nil
 }
 
-// receive puts a whole message together.
+// receive returns the next whole message.
 func (c *Conn) receive(ctx context.Context, p *pull) (Message, error) {
-	if err := c.passOver(ctx, p); err != nil {
+	if err := c.skipRest(ctx, p); err != nil {
 		return Message{}, err
 	}
 	for {
@@ -160,7 +162,7 @@ func (c *Conn) receive(ctx context.Context, p *pull) (Message, error) {
 	}
 }
 
-// inflated is the message for which the data of a compressed one stands.
+// inflated returns the message that the compressed data stands for.
 func (c *Conn) inflated(p *pull, data []byte, kind Opcode) (Message, error) {
 	out, err := c.codec.AppendInflated(p.whole[:0], data, kind)
 	if err != nil {
@@ -170,7 +172,7 @@ func (c *Conn) inflated(p *pull, data []byte, kind Opcode) (Message, error) {
 	return Message{kind, out}, nil
 }
 
-// fail ends the connection because of what the peer sent, and tells it so.
+// fail ends the connection with the close code of err if the peer broke a rule. It returns err.
 func (c *Conn) fail(err error) error {
 	if bad, ok := errors.AsType[*CloseError](err); ok && !bad.Remote {
 		c.end(bad.Code, bad.Reason, bad)
@@ -178,7 +180,7 @@ func (c *Conn) fail(err error) error {
 	return err
 }
 
-// next waits for the next piece of a message. Pings and pongs that come meanwhile are given to the handler.
+// next waits for the next piece of a message. It passes pings and pongs to the handler.
 func (c *Conn) next(ctx context.Context, p *pull) error {
 	for {
 		piece, err := c.s.Load().Receive(ctx)
@@ -202,9 +204,8 @@ func (c *Conn) next(ctx context.Context, p *pull) error {
 	}
 }
 
-// passOver forgets the message before: it reads the rest of a stream that nobody will read, and does not keep much memory while the next
-// one is awaited.
-func (c *Conn) passOver(ctx context.Context, p *pull) error {
+// skipRest skips the unread rest of the previous message. It also drops large buffers, so that a waiting connection does not hold them.
+func (c *Conn) skipRest(ctx context.Context, p *pull) error {
 	if cap(p.raw) > keptBytes && len(p.raw) == 0 {
 		p.raw = nil
 	}
@@ -216,7 +217,7 @@ func (c *Conn) passOver(ctx context.Context, p *pull) error {
 		return nil
 	}
 	r.ctx = ctx
-	if r.inflating != nil { // the context has to be complete
+	if r.inflating != nil { // later messages may refer to this one, so it is inflated to its end
 		if _, err := io.Copy(io.Discard, r.inflating); err != nil {
 			return err
 		}
@@ -225,12 +226,12 @@ func (c *Conn) passOver(ctx context.Context, p *pull) error {
 	return err
 }
 
-// reader gives the pieces of one message.
+// reader reads the payload of one message.
 type reader struct {
 	c         *Conn
 	p         *pull
 	ctx       context.Context
-	inflating *inflating // what reads from it, or nil
+	inflating *inflating // the reader that inflates this one's data, or nil
 }
 
 // Read implements io.Reader.
@@ -253,7 +254,7 @@ func (r *reader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// inflating is a reader of a compressed message.
+// inflating reads a compressed message.
 type inflating struct {
 	raw *reader
 	f   *wire.Inflater
@@ -266,12 +267,12 @@ func (r *inflating) Read(b []byte) (int, error) {
 		return n, err
 	}
 	c := r.raw.c
-	if errors.Is(err, ErrClosed) { // with whatever cause
+	if errors.Is(err, ErrClosed) { // the connection has ended already
 		return n, err
 	}
 	if bad, ok := errors.AsType[*CloseError](err); ok && !bad.Remote {
 		return n, c.fail(bad)
 	}
-	c.s.Load().Abort(err) // what was not inflated is missing for good
+	c.s.Load().Abort(err) // the compression context misses the rest of this message
 	return n, err
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-push/sluice/websocket"
 )
 
-// A context that ends takes no message away, be it between messages or within one.
+// A context that ends loses no message, neither between messages nor within one.
 func TestInterrupted(t *testing.T) {
 	for name, compression := range compressions {
 		conns := make(chan *websocket.Conn, 1)
@@ -68,7 +68,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// A stream that was begun by a Receive that was interrupted is whole; what is not read of one is passed over.
+// A stream that begins after an interrupted Receive is complete. The unread rest of a stream is skipped.
 func TestPassedOver(t *testing.T) {
 	for name, compression := range compressions {
 		_, url := serve(t, echo, &websocket.Options{MaxMessage: 1 << 20, Compression: compression})
@@ -105,7 +105,7 @@ func TestPassedOver(t *testing.T) {
 	}
 }
 
-// A message that is cut off by the end is an error, not an end.
+// A message that is cut off by the end of the connection is an error, not an orderly end.
 func TestCutOff(t *testing.T) {
 	_, url := serve(t, &websocket.Handler{Open: func(c *websocket.Conn, _ *websocket.Request) error {
 		w, err := c.NextWriter(websocket.OpBinary)
@@ -138,7 +138,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// A receiver answers the message in front of a close frame, or of what breaks a rule, before the close frame that answers that
+// A receiver answers the message before a close frame, or before a broken rule, before the close frame in reply is sent
 // (crossbario/autobahn-testsuite, case 5.15).
 func TestTheLastMessageIsAnswered(t *testing.T) {
 	eachWay(t, func(t *testing.T, start starter) {
@@ -182,7 +182,7 @@ func TestTheLastMessageIsAnswered(t *testing.T) {
 	})
 }
 
-// One at a time may ask, and a corrupt message that is read as a stream ends the connection.
+// Only one goroutine at a time may fetch, and a corrupt message that is read as a stream ends the connection.
 func TestAsking(t *testing.T) {
 	_, url := serve(t, &websocket.Handler{Message: func(c *websocket.Conn, _ websocket.Message) {
 		_ = c.Session().Write([]byte{0xc1, 0x01, 0xff})
@@ -218,7 +218,7 @@ func TestAsking(t *testing.T) {
 	}
 }
 
-// A client says on whose behalf it connects, to which host, and with each request what it knows then (gobwas/ws#188, gorilla/websocket#63).
+// A client's options set the origin and the host, and a function sets fields of each request (gobwas/ws#188, gorilla/websocket#63).
 func TestDialHeaders(t *testing.T) {
 	asked := make(chan string, 2)
 	_, address := serve(t, echo, &websocket.Options{
@@ -308,7 +308,7 @@ func TestDial(t *testing.T) {
 
 // A send that waits for a peer that does not read ends with its context, and so does the connection.
 func TestSendContext(t *testing.T) {
-	_, address := serve(t, &websocket.Handler{Pull: true}, nil) // nobody asks
+	_, address := serve(t, &websocket.Handler{Pull: true}, nil) // no goroutine fetches
 	c := dial(t, address, nil)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	why := errors.New("tired of waiting")
@@ -327,7 +327,7 @@ func TestSendContext(t *testing.T) {
 	}
 }
 
-// A large message leaves nothing behind when the next one is awaited.
+// The buffer of a large message is freed when the next one is awaited.
 func TestForgotten(t *testing.T) {
 	const size = 32 << 20
 	o := &websocket.Options{MaxMessage: -1, Compression: &websocket.Compression{}}

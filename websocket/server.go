@@ -10,21 +10,21 @@ import (
 	"github.com/sluice-push/sluice/session"
 )
 
-// Server runs WebSocket connections: those that it accepts itself in Serve, and those that a net/http server accepted, for which it is
-// an http.Handler. All methods may be called concurrently.
+// Server runs WebSocket connections. It accepts connections itself in Serve, and as an http.Handler it takes over connections that a net/http
+// server has accepted. All methods may be called concurrently.
 type Server struct {
 	*engine
 	sessions *session.Server
 }
 
-// NewServer makes a server. A nil handler handles nothing; nil options are all defaults. It panics if the handler has both Pull and
+// NewServer returns a server. A nil handler ignores all events; nil options mean the defaults. NewServer panics if the handler has both Pull and
 // Message.
 func NewServer(h *Handler, o *Options) *Server {
 	e := newEngine(h, o)
 	return &Server{engine: e, sessions: session.NewServer(nil, e.accepting(), e.o.session())}
 }
 
-// accepting is what a session calls while the handshake is awaited.
+// accepting returns the session handler of connections whose handshake is not done.
 func (e *engine) accepting() *session.Handler {
 	return &session.Handler{
 		Open: func(s *session.Session) error {
@@ -43,20 +43,20 @@ func (e *engine) accepting() *session.Handler {
 	}
 }
 
-// Serve accepts connections, on any path, and reads the requests itself, so that no memory of net/http is kept. It blocks until the
-// server is closed, when it returns session.ErrServerClosed, or until accepting fails for good. The listener is closed when it returns.
-// See session.Server.Serve about listeners.
+// Serve accepts connections from ln and reads the requests itself, on any path, so that no memory of net/http is kept. Serve blocks until the
+// server is closed, and then returns session.ErrServerClosed, or until accepting fails for good. It closes the listener before it returns. See
+// session.Server.Serve about listeners.
 func (srv *Server) Serve(ln net.Listener) error { return srv.sessions.Serve(ln) }
 
-// ServeHTTP makes a connection of a request to a net/http server and returns. Refused requests are answered.
+// ServeHTTP turns a request to a net/http server into a WebSocket connection and returns. If it refuses the request, it answers it.
 func (srv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { _, _ = srv.Upgrade(w, r) }
 
-// Upgrade makes a connection of a request to a net/http server. The handler of net/http may return at once: the connection is the
-// server's then, which needs neither the goroutine nor the buffers it had there. Open of the handler is called, perhaps before Upgrade
-// returns; if it refuses, that is no error here. With a handler that says Pull the connection is the caller's to read.
+// Upgrade turns a request to a net/http server into a WebSocket connection of this server. The caller may return from its net/http handler at
+// once: the connection needs neither that goroutine nor its buffers. The server calls the handler's Open, perhaps before Upgrade returns. An
+// error of Open is not an error of Upgrade. With Handler.Pull, the caller of Upgrade fetches the messages.
 //
-// If the request is refused the client has been answered, and the error is a *[Refusal] for the log. Other errors are of the connection,
-// which is closed then; session.ErrLimit and session.ErrServerClosed are among them.
+// If Upgrade refuses the request, it has answered the client, and the error is a *[Refusal] for the log. After any other error the connection is
+// closed; session.ErrLimit and session.ErrServerClosed are among these.
 func (srv *Server) Upgrade(w http.ResponseWriter, r *http.Request) (*Conn, error) {
 	c := srv.newConn()
 	up, err := srv.e.Upgrade(&c.codec, w, r)
@@ -71,10 +71,10 @@ func (srv *Server) Upgrade(w http.ResponseWriter, r *http.Request) (*Conn, error
 	return c, nil
 }
 
-// attach is how a session begins whose handshake is done.
+// attach returns the settings with which a session begins after the handshake.
 func (e *engine) attach(c *Conn, r *Request) *session.Attach {
 	at := &session.Attach{Codec: c, Handler: e.serving, Value: c, Made: c.s.Store}
-	if e.h.Open == nil { // which nobody has to wait for
+	if e.h.Open == nil { // without Open the connection is open at once
 		c.stage.Store(opened)
 		return at
 	}
@@ -84,32 +84,32 @@ func (e *engine) attach(c *Conn, r *Request) *session.Attach {
 	return at
 }
 
-// Conns visits the connections that are live when it begins and whose handshake is done: Open is being called, or was. One may end while it
-// is being visited.
+// Conns iterates over the connections that are live when the iteration begins and whose handler's Open has been called. A connection may end
+// while it is visited.
 func (srv *Server) Conns() iter.Seq[*Conn] { return conns(srv.sessions.Sessions()) }
 
-// conns are the connections of sessions, as far as others may know of them.
+// conns yields the connections of the sessions whose handshake is done.
 func conns(sessions iter.Seq[*session.Session]) iter.Seq[*Conn] {
 	return func(yield func(*Conn) bool) {
 		for s := range sessions {
 			c, ok := s.Value().(*Conn)
-			if ok && c.stage.Load() != shaking && !yield(c) {
+			if ok && c.stage.Load() != handshaking && !yield(c) {
 				return
 			}
 		}
 	}
 }
 
-// Len returns the number of live connections, also those whose handshake is not done.
+// Len returns the number of live connections, including those whose handshake is not done.
 func (srv *Server) Len() int { return srv.sessions.Len() }
 
-// Stats returns the counters. Each handshake that Serve saw is one message in them.
+// Stats returns the counters of all connections. Each handshake in Serve counts as one received message.
 func (srv *Server) Stats() session.Stats { return srv.sessions.Stats() }
 
-// Close stops listening and ends all connections at once, without a word to the peers. It waits until the last one has ended; called
-// from a handler it does not wait. It always returns nil.
+// Close stops listening and ends all connections at once, without a close frame. It waits until the last connection has ended, except when a
+// handler calls it. Close always returns nil.
 func (srv *Server) Close() error { return srv.sessions.Close() }
 
-// Shutdown stops listening, calls Drain of the handler for every connection, or closes it with code 1001, and waits until all have
-// ended. When ctx is done first it ends the rest as Close does and returns the context's error.
+// Shutdown stops listening and calls the handler's Drain for every connection, or closes the connection with code 1001 if Drain is nil. It waits
+// until all have ended. If ctx is done first, Shutdown ends the remaining connections as Close does and returns the context's error.
 func (srv *Server) Shutdown(ctx context.Context) error { return srv.sessions.Shutdown(ctx) }

@@ -30,7 +30,7 @@ var ways = []struct {
 	{"goroutine under net-http", session.EngineGoroutine, true},
 }
 
-// eachWay runs a test for each of them. start runs a server and returns its URL.
+// eachWay runs a test for each way. The function start runs a server and returns its URL.
 func eachWay(t *testing.T, test func(t *testing.T, start func(h *websocket.Handler, o *websocket.Options) (*websocket.Server, string))) {
 	for _, way := range ways {
 		t.Run(strings.ReplaceAll(way.name, " ", "-"), func(t *testing.T) {
@@ -82,14 +82,14 @@ func serveHTTP(t *testing.T, h *websocket.Handler, o *websocket.Options) (*webso
 	return srv, "ws" + strings.TrimPrefix(front.URL, "http") + "/some/path?q=1"
 }
 
-// within is a context for what should not take long.
+// within returns a context for operations that should not take long.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// dial makes a connection whose messages are asked for.
+// dial makes a connection whose messages the caller fetches.
 func dial(t *testing.T, url string, o *websocket.Options) *websocket.Conn {
 	t.Helper()
 	c, err := websocket.Dial(within(t), url, o)
@@ -100,7 +100,7 @@ func dial(t *testing.T, url string, o *websocket.Options) *websocket.Conn {
 	return c
 }
 
-// receive asks for a message.
+// receive fetches a message.
 func receive(t *testing.T, c *websocket.Conn) websocket.Message {
 	t.Helper()
 	m, err := c.Receive(within(t))
@@ -110,7 +110,7 @@ func receive(t *testing.T, c *websocket.Conn) websocket.Message {
 	return m
 }
 
-// get waits for what a handler tells.
+// get waits for a value from a handler.
 func get[T any](t *testing.T, from <-chan T) T {
 	t.Helper()
 	select {

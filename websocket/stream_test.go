@@ -38,7 +38,7 @@ func serverFrame(first byte, payload []byte) []byte {
 	return b
 }
 
-// A compressed message that is cut off is not an end either, wherever the cut is.
+// A compressed message that is cut off is an error, wherever the cut is.
 func TestCutOffCompressed(t *testing.T) {
 	o := &websocket.Options{Compression: &websocket.Compression{}}
 	for name, part := range map[string][]byte{"before a flush": deflated(text(500), false), "behind one": deflated(text(500), true)} {
@@ -55,7 +55,7 @@ func TestCutOffCompressed(t *testing.T) {
 	}
 }
 
-// Blocks may be final anywhere in a message (RFC 7692 §7.2.3.4): a stream is what Receive puts together.
+// Blocks may be final anywhere in a message (RFC 7692 §7.2.3.4): a stream has the same bytes as Receive returns.
 func TestFinalBlocks(t *testing.T) {
 	final := func(p []byte) []byte {
 		var b bytes.Buffer
@@ -89,7 +89,7 @@ func TestFinalBlocks(t *testing.T) {
 	}
 }
 
-// Who reads a stream of a connection that this side closes is told so, compressed or not.
+// A goroutine that reads a stream gets an error if this side closes the connection, whether the message is compressed or not.
 func TestClosedWhileStreaming(t *testing.T) {
 	for _, first := range []byte{0x02, 0x42} {
 		o := &websocket.Options{Compression: &websocket.Compression{}}

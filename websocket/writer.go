@@ -7,24 +7,24 @@ import (
 	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// pieceBytes is what a writer keeps until it makes a frame of it, and the largest frame that it makes.
+// pieceBytes is the size of a writer's buffer and of its largest frame, in bytes.
 const pieceBytes = 16 << 10
 
-// fragmented is a message that is written piece by piece. It belongs to one goroutine.
+// fragmented is the writer of a message in several frames. It belongs to one goroutine.
 type fragmented struct {
 	c    *Conn
 	f    *wire.Fragments
 	buf  []byte
-	last bool  // what is encoded now is the last frame
-	err  error // why it cannot go on
+	last bool  // the frame that is being encoded ends the message
+	err  error // the error of further writes
 }
 
 var errWriterClosed = errors.New("websocket: write to a message that was closed")
 
-// NextWriter begins a message, OpText or OpBinary, that is written piece by piece, so that it may be larger than memory, and sent before
-// its end is known. Its frames have at most 16 KiB. Until the writer is closed, which ends the message, other messages to this connection
-// are refused with [ErrWriterOpen]; so a writer must be closed. The writer belongs to one goroutine. Its errors are those of [Conn.Send];
-// after one the connection should be closed.
+// NextWriter begins a message, OpText or OpBinary, that the caller writes piece by piece. The message may be larger than memory, and its
+// beginning is sent before its end is known. Its frames have at most 16 KiB. The caller must close the writer, which ends the message. Until
+// then other messages to this connection are refused with [ErrWriterOpen]. The writer belongs to one goroutine. Its errors are those of
+// [Conn.Send]; after an error the connection should be closed.
 func (c *Conn) NextWriter(op Opcode) (io.WriteCloser, error) {
 	if err := c.codec.Sendable(); err != nil {
 		return nil, asClosed(err)
@@ -60,7 +60,7 @@ func (w *fragmented) Close() error {
 	return w.err
 }
 
-// flush makes a frame of what is kept.
+// flush sends the buffer as one frame.
 func (w *fragmented) flush(last bool) {
 	w.last = last
 	w.err = w.c.s.Load().SendAs(w, w.buf)
@@ -73,7 +73,7 @@ func (w *fragmented) flush(last bool) {
 	}
 }
 
-// AppendEncode implements session.Encoder: where frames of all messages are put in order, the first one claims the connection.
+// AppendEncode implements session.Encoder. The session calls encoders in the order of the frames, so the first frame claims the connection here.
 func (w *fragmented) AppendEncode(dst, p []byte) ([]byte, error) {
 	c := w.c
 	if c.frag != nil && c.frag != w {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -25,8 +26,42 @@ type peer struct {
 	proto string
 }
 
-// dial connects, and says hello where that is needed. A small window makes it one that does not take much.
-func dial(ctx context.Context, proto, addr string, small bool) (*peer, error) {
+// dial connects a client of a target.
+func (t *target) dial(ctx context.Context) (*peer, error) {
+	c, err := (&net.Dialer{Timeout: 30 * time.Second}).DialContext(ctx, "tcp", t.addr)
+	if err != nil {
+		return nil, err
+	}
+	if t.tls != nil {
+		c = tls.Client(c, t.tls)
+	}
+	p, err := upgrade(c, t.proto, t.addr)
+	if err == nil && t.proto == "sluice" {
+		_, err = p.ask(`{"id":1,"connect":{"token":"` + t.token + `"}}`)
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// upgrade makes a client of a connection.
+func upgrade(c net.Conn, proto, addr string) (*peer, error) {
+	p := &peer{Conn: c, in: bufio.NewReaderSize(c, 4<<10), proto: proto}
+	if proto == "lines" {
+		return p, nil
+	}
+	_, err := fmt.Fprintf(c, "GET /connection/websocket HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", addr)
+	for line := ""; err == nil && line != "\r\n"; {
+		line, err = p.in.ReadString('\n')
+	}
+	return p, err
+}
+
+// dialAttacker connects an attacker. A small window makes it one that does not take much.
+func dialAttacker(ctx context.Context, proto, addr string, small bool) (*peer, error) {
 	d := net.Dialer{Timeout: 30 * time.Second}
 	if small {
 		d.Control = func(_, _ string, c syscall.RawConn) error {
@@ -37,15 +72,7 @@ func dial(ctx context.Context, proto, addr string, small bool) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &peer{Conn: c, in: bufio.NewReaderSize(c, 4<<10), proto: proto}
-	if proto == "lines" {
-		return p, nil
-	}
-	_, err = fmt.Fprintf(c, "GET /connection/websocket HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", addr)
-	for line := ""; err == nil && line != "\r\n"; {
-		line, err = p.in.ReadString('\n')
-	}
+	p, err := upgrade(c, proto, addr)
 	if err == nil && proto == "sluice" && !small {
 		_, err = p.ask(`{"id":1,"connect":{}}`)
 	}
@@ -117,7 +144,7 @@ type innocence struct {
 
 // endure asks a hundred times a second, and connects twenty times a second, for a while.
 func endure(ctx context.Context, t *target, length time.Duration) (in innocence, err error) {
-	p, err := dial(ctx, t.proto, t.addr, false)
+	p, err := t.dial(ctx)
 	if err != nil {
 		return in, err
 	}
@@ -133,7 +160,7 @@ func endure(ctx context.Context, t *target, length time.Duration) (in innocence,
 	connecting.Go(func() {
 		for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			began := time.Now()
-			c, err := dial(ctx, t.proto, t.addr, false)
+			c, err := t.dial(ctx)
 			if err == nil && t.proto != "sluice" {
 				_, err = c.ask("hello")
 			}
@@ -183,7 +210,7 @@ func attack(args []string, stdin io.Reader, stdout io.Writer) error {
 		few <- struct{}{}
 		begun.Add(1)
 		over.Go(func() {
-			p, err := dial(ctx, proto, addr, kind == "unread")
+			p, err := dialAttacker(ctx, proto, addr, kind == "unread")
 			<-few
 			if err != nil {
 				fmt.Fprintln(os.Stderr, "attack:", err)

@@ -4,7 +4,10 @@
 //	go run ./hostile
 //	go run ./hostile -attack unread -clients 12000 -servers sluice
 //
-// The attacks: unread is many connections that ask and do not read the answers; names is two that subscribe to ever new channels and leave them.
+// The attacks: unread is many connections that ask and do not read the answers; names is two that subscribe to ever new channels and leave them. The
+// others are of strangers, on the command sluice: tokens are bad tokens; halfopen, halftls and slowtls are connections that send nothing, half of what
+// begins a TLS handshake, or that byte by byte. They have a phase more, in which another node of the same machine is attacked: it shows what the
+// attackers themselves take from the innocent client.
 // Servers and attackers are processes of their own, and the innocent client is this one. Linux is needed.
 package main
 
@@ -15,7 +18,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"slices"
 	"strconv"
@@ -24,6 +26,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/bench/internal/child"
+	"github.com/sluice-push/sluice/bench/internal/node"
 	"github.com/sluice-push/sluice/bench/internal/report"
 )
 
@@ -44,24 +47,38 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 			return serve(args[1:], os.Stdin, stdout)
 		case "attack":
 			return attack(args[1:], os.Stdin, stdout)
+		case "besiege":
+			return besiege(args[1:], os.Stdin, stdout)
 		}
 	}
 	flags := flag.NewFlagSet("hostile", flag.ContinueOnError)
 	names := flags.String("servers", strings.Join(serverNames(), ","), "which servers")
-	attacks := flags.String("attack", "unread,names", "which attacks")
+	attacks := flags.String("attack", "unread,names,"+strings.Join(siegeKinds(), ","), "which attacks")
 	clients := flags.String("clients", "2000,12000", "how many attackers do not read")
 	length := flags.Duration("length", 5*time.Second, "how long each phase is measured")
+	strangers := flags.Int("strangers", 10_000, "how many connections strangers hold")
+	rate := flags.Int("rate", 1000, "how many bad tokens strangers present a second; 0: as many as they can")
 	binary := flags.String("sluice", "", "the command sluice; built from this repository when empty")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	path, remove, err := build(ctx, *binary)
+	path, remove, err := node.Build(ctx, *binary)
 	if err != nil {
 		return err
 	}
 	defer remove()
 	_, _ = fmt.Fprintf(stdout, "%v\n", report.ThisMachine("go run ./hostile "+strings.Join(args, " "), nil))
 	for _, kind := range strings.Split(*attacks, ",") {
+		if slices.Contains(siegeKinds(), kind) {
+			table, err := (&siege{kind: kind, strangers: *strangers, rate: *rate, length: *length, sluice: path}).run(ctx)
+			if err == nil {
+				err = table.Text(stdout)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", kind, err)
+			}
+			continue
+		}
 		sizes := strings.Split(*clients, ",")
 		if kind == "names" {
 			sizes = []string{"2"}
@@ -82,25 +99,6 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// build builds the command sluice, if no path is given.
-func build(ctx context.Context, path string) (binary string, remove func(), err error) {
-	if path != "" {
-		return path, func() {}, nil
-	}
-	f, err := os.CreateTemp("", "sluice-hostile-")
-	if err != nil {
-		return "", nil, err
-	}
-	remove = func() { _ = os.Remove(f.Name()) }
-	_ = f.Close()
-	out, err := exec.CommandContext(ctx, "go", "build", "-C", "..", "-o", f.Name(), "./cmd/sluice").CombinedOutput()
-	if err != nil {
-		remove()
-		return "", nil, fmt.Errorf("build sluice, from the folder bench: %w\n%s", err, out)
-	}
-	return f.Name(), remove, nil
 }
 
 // trial is one attack on each server.
@@ -197,8 +195,16 @@ func ms(all []time.Duration, percent int) string {
 	if len(all) == 0 {
 		return "-"
 	}
+	return fmt.Sprintf("%.2f", float64(percentile(all, percent))/1e6)
+}
+
+// percentile returns a percentile, 0 of none.
+func percentile(all []time.Duration, percent int) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
 	slices.Sort(all)
-	return fmt.Sprintf("%.2f", float64(all[(len(all)-1)*percent/100])/1e6)
+	return all[(len(all)-1)*percent/100]
 }
 
 // started is the first line of a process.

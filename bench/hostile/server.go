@@ -1,22 +1,19 @@
 package main
 
 import (
-	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/sluice-push/sluice/bench/internal/child"
+	"github.com/sluice-push/sluice/bench/internal/node"
 	"github.com/sluice-push/sluice/codec"
 	"github.com/sluice-push/sluice/session"
 	"github.com/sluice-push/sluice/websocket"
@@ -67,6 +64,8 @@ func serve(args []string, stdin io.Reader, stdout io.Writer) error {
 // target is a server that is attacked.
 type target struct {
 	proto, addr string
+	tls         *tls.Config // of its clients; nil: none
+	token       string      // of its clients; empty: they are anonymous
 	pid         int
 	stop        func() error
 }
@@ -93,40 +92,11 @@ func startServer(ctx context.Context, name, sluice string) (*target, error) {
 		proto, _, _ := strings.Cut(name, "-")
 		return &target{proto: proto, addr: first.Addr, pid: p.PID(), stop: p.Stop}, nil
 	}
-	folder, err := os.MkdirTemp("", "sluice-hostile-")
+	n, err := node.Start(sluice, nodeConfig)
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(folder, "sluice.yaml")
-	if err := os.WriteFile(file, []byte(nodeConfig), 0o600); err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, sluice, "serve", "--config", file, "--listen", "127.0.0.1:0", "--internal", "127.0.0.1:0")
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(folder))
-	}
-	t := &target{proto: "sluice", pid: cmd.Process.Pid, stop: func() error {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		return os.RemoveAll(folder)
-	}}
-	lines := bufio.NewScanner(out)
-	for t.addr == "" && lines.Scan() {
-		if f := strings.Fields(lines.Text()); len(f) == 2 && f[0] == "websocket" {
-			t.addr = strings.TrimSuffix(strings.TrimPrefix(f[1], "ws://"), "/connection/websocket")
-		}
-	}
-	if t.addr == "" {
-		return nil, errors.Join(errors.New("it does not say where it listens"), t.stop())
-	}
-	go func() { _, _ = io.Copy(io.Discard, out) }()
-	return t, nil
+	return &target{proto: "sluice", addr: n.Public, pid: n.PID(), stop: func() error { n.Stop(); return nil }}, nil
 }
 
 // usage is what a process takes.

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 
@@ -23,10 +24,23 @@ func TestEverything(t *testing.T) {
 	}
 }
 
+// The servers of another commit, here this one again, are measured beside ours and compared with them.
+func TestBefore(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := loadtest.Everything(t, library.Run, []string{"sluice-loop", "sluice-loop@before"}, "-conns", "5", "-cells", "a1", "-before", self)
+	if want := "| sluice-loop | a1: CPU at most 1.05 × before | "; len(r.Samples) != 2 || !strings.Contains(r.Tables, want) {
+		t.Errorf("%d samples, %q is not in:\n%s", len(r.Samples), want, r.Tables)
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	for args, want := range map[string]string{
 		"-cells a9":            `nothing is called "a9"`,
 		"-servers d":           `nothing is called "d"`,
+		"-servers net@before":  `nothing is called "net@before"`,
 		"-rounds 0":            "see -help",
 		"more":                 "see -help",
 		"serve -server absent": `no server is called "absent"`,

@@ -53,7 +53,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 		Measure: func(ctx context.Context, b *load.Bench, c cell, servers []string) (*report.Table, error) {
 			return r.measure(ctx, b, &c, servers)
 		},
-		Judge: func(chosen []cell) []report.Target { return judge(r, chosen) }, Result: &r.Result, All: r,
+		Judge: func(chosen []cell) []report.Target { return judge(r, chosen) }, Before: func(path string) load.Before { return load.Before{Program: path} },
+		Result: &r.Result, All: r,
 	}
 	return c.Run(ctx, cmd, args, stdout)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/sluice-push/sluice/bench/internal/load"
 )
@@ -125,8 +126,9 @@ func (c *cell) describe() string {
 func (c cell) servers(wanted []string, named bool) []string {
 	var all []string
 	for _, s := range wanted {
+		dialect := dialects()[strings.TrimSuffix(s, load.AtBefore)]
 		switch {
-		case c.kind == stalls && dialects()[s] == "plain", c.kind == storms && dialects()[s] != "centrifuge":
+		case c.kind == stalls && dialect == "plain", c.kind == storms && dialect != "centrifuge":
 		case s != twoThreads || named || c.kind == steady && !c.Pinned:
 			all = append(all, s)
 		}

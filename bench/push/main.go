@@ -24,6 +24,7 @@ import (
 
 	"github.com/sluice-push/sluice/bench/internal/compare"
 	"github.com/sluice-push/sluice/bench/internal/load"
+	"github.com/sluice-push/sluice/bench/internal/node"
 	"github.com/sluice-push/sluice/bench/internal/report"
 )
 
@@ -57,7 +58,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 	if err := cmd.Parse(args); err != nil {
 		return err
 	}
-	binary, remove, err := build(ctx, *path)
+	binary, remove, err := node.Build(ctx, *path)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 		Measure: func(ctx context.Context, b *load.Bench, c cell, servers []string) (*report.Table, error) {
 			return r.measure(ctx, b, &c, servers)
 		},
-		Judge: func(chosen []cell) []report.Target { return judge(r, chosen) }, Result: &r.Result, All: r,
+		Judge: func(chosen []cell) []report.Target { return judge(r, chosen) }, Before: func(path string) load.Before { return load.Before{Args: []string{"-sluice", path}} },
+		Result: &r.Result, All: r,
 	}
 	return c.Run(ctx, cmd, args, stdout)
 }

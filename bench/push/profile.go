@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-push/sluice/bench/internal/child"
 	"github.com/sluice-push/sluice/bench/internal/compare"
 	"github.com/sluice-push/sluice/bench/internal/load"
+	"github.com/sluice-push/sluice/bench/internal/node"
 	"github.com/sluice-push/sluice/bench/internal/report"
 )
 
@@ -51,7 +52,7 @@ func profile(ctx context.Context, args []string, stdout io.Writer) error {
 	if f.NArg() > 0 || p.conns < 1 || p.idle < p.conns || p.rate < 0 || p.seconds < 1 || p.broker != "nats" && p.broker != "memory" {
 		return compare.ErrUsage
 	}
-	binary, remove, err := build(ctx, *path)
+	binary, remove, err := node.Build(ctx, *path)
 	if err != nil {
 		return err
 	}
@@ -119,8 +120,8 @@ func (p *profiler) take(ctx context.Context, flags, kinds []string, idle int) (e
 	if err != nil {
 		return err
 	}
-	defer n.stop()
-	_, port, err := net.SplitHostPort(n.public)
+	defer n.Stop()
+	_, port, err := net.SplitHostPort(n.Public)
 	if err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func (p *profiler) take(ctx context.Context, flags, kinds []string, idle int) (e
 }
 
 // fetch takes profiles of the same seconds, or of the heap as it is.
-func (p *profiler) fetch(n *node, when string, kinds []string) error {
+func (p *profiler) fetch(n *node.Measured, when string, kinds []string) error {
 	done := make(chan error, len(kinds))
 	for _, kind := range kinds {
 		go func() {
@@ -171,7 +172,7 @@ func (p *profiler) fetch(n *node, when string, kinds []string) error {
 			if kind == heap {
 				span = "gc=1" // what was allocated since the last collection is not in it otherwise
 			}
-			text, err := n.get("/debug/pprof/" + kind + "?" + span)
+			text, err := n.Get("/debug/pprof/" + kind + "?" + span)
 			if err == nil {
 				err = os.WriteFile(p.file(when+"-"+kind), text, 0o600)
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"net/http"
 	"slices"
 	"time"
 
@@ -56,9 +57,9 @@ func listen(ln net.Listener) *transport.Listener {
 // startSluiceHTTP starts our server under net/http.
 func startSluiceHTTP(ln net.Listener, broadcast bool) *server.Served {
 	srv := newSluice(session.EngineLoop, broadcast)
-	own := listen(ln)
-	stop := server.UnderHTTP(own.Late(), srv.ServeHTTP)
-	return &server.Served{Addr: own.Addr().String(), Conns: srv.Len, Close: func() {
+	every := func(*http.Request) http.Handler { return srv }
+	stop := server.UnderHTTP(websocket.NewUpgradeListener(ln, every, nil), srv.ServeHTTP)
+	return &server.Served{Conns: srv.Len, Close: func() {
 		stop()
 		_ = srv.Close()
 	}}

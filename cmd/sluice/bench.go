@@ -15,80 +15,87 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluice-push/sluice/push/load"
-	"github.com/sluice-push/sluice/push/load/report"
+	"github.com/sluice-push/sluice/cmd/sluice/internal/loadtest"
+	"github.com/sluice-push/sluice/cmd/sluice/internal/loadtest/report"
 )
 
-// benchCmd holds the commands about load.
+// benchCmd holds the commands that generate load and compare results.
 type benchCmd struct {
-	Run     benchRunCmd     `cmd:"" default:"withargs" help:"Put load on a server, and prove that every client gets everything, once, in order and unchanged."`
-	Compare benchCompareCmd `cmd:"" help:"Set two results side by side."`
+	Run     benchRunCmd     `cmd:"" default:"withargs" help:"Run a load test, and verify that every client gets everything, once, in order and unchanged."`
+	Compare benchCompareCmd `cmd:"" help:"Compare two results."`
 }
 
-// benchRunCmd puts load on a server. Its flags are the fields of load.Spec, and what is done with the result.
+// benchRunCmd puts load on a server. Its flags are the fields of loadtest.Spec and the options of the output.
 type benchRunCmd struct {
 	benchServer  `group:"The server:"`
 	benchClients `group:"The clients:"`
 	benchTraffic `group:"What is published:"`
 	benchTimes   `group:"Times:"`
 	benchOutput  `group:"The result:"`
+
+	tokens []string // of the file Tokens, read by Validate
 }
 
 type benchServer struct {
-	URL        string   `default:"http://127.0.0.1:8000" env:"SLUICE_URL" help:"A node's public address, http or https; or where clients connect, ws://HOST:PORT/PATH or wss."`
-	Nodes      []string `name:"node" placeholder:"URL" help:"Another node of the same cluster, with an address like --url; may be repeated. Connections go to all of them in turn."`
-	Protocol   string   `default:"centrifuge" enum:"centrifuge,plain" help:"What clients speak: centrifuge (JSON), or plain: each message is a publication, and who connects gets all."`
-	Publish    string   `default:"api" enum:"api,client" help:"How publications get in: through the HTTP api, or from a client."`
-	PublishURL string   `name:"publish-url" placeholder:"URL" help:"The API's method publish, when it is not /api/publish of the same host."`
-	APIKey     string   `name:"api-key" env:"SLUICE_API_KEY" help:"Key of the HTTP API; better in the variable than on the command line."`
-	Token      string   `env:"SLUICE_TOKEN" help:"Who the clients are, where the server asks for that."`
-	ServerPID  []int    `name:"server-pid" placeholder:"PID" help:"Processes whose CPU and memory are measured; when the server is on this host, whoever listens at the URL by default."`
+	URL        string   `default:"http://127.0.0.1:8000" env:"SLUICE_URL" help:"Public address of a node, http or https; or, with transport websocket, the WebSocket URL of another server, ws://HOST:PORT/PATH or wss."`
+	Nodes      []string `name:"node" placeholder:"URL" help:"Address of another node of the same cluster, as in --url; may be repeated. Clients connect to all nodes in turn."`
+	Transport  string   `default:"websocket" enum:"${transports}" help:"Transport of the clients: ${transports}."`
+	Protocol   string   `default:"" enum:"${protocols},plain," help:"Protocol of the clients: ${protocols} (the client protocol in that form; by default the first of them that the transport carries), or, with transport websocket, plain, in which each message is a publication and every client gets all of them."`
+	Publish    string   `default:"api" enum:"api,client" help:"Way to publish: api (the HTTP API) or client (a WebSocket client)."`
+	PublishURL string   `name:"publish-url" placeholder:"URL" help:"URL of the API's publish method, if it is not /api/publish on the same host."`
+	APIKey     string   `name:"api-key" env:"SLUICE_API_KEY" help:"Key of the HTTP API; prefer the environment variable to the command line."`
+	Token      string   `env:"SLUICE_TOKEN" help:"Token of the clients, if the server requires authentication."`
+	Tokens     string   `type:"existingfile" placeholder:"FILE" help:"File with a token for each client, one a line, instead of --token."`
+	ServerPID  []int    `name:"server-pid" placeholder:"PID" help:"Process of the server, to measure its CPU and memory; may be repeated. By default the process that listens at the URL, if it runs on this host."`
 }
 
 type benchClients struct {
-	Shape       load.Shape    `default:"one" enum:"one,market,slow,storm,idle" help:"one: a channel for all; market: many channels, of which each client wants some; slow: some clients stop reading; storm: all are cut at once and resume; idle: nothing is published."`
-	Clients     int           `default:"1000" help:"How many connect."`
-	Prefix      string        `default:"ticks:load-" help:"What channels are called, before their number."`
-	Channels    int           `default:"2000" help:"market: how many channels there are."`
-	Each        int           `default:"20" help:"market: to how many each client subscribes."`
-	Stalled     float64       `default:"0" help:"slow, market: share of the clients that stop reading; slow: 0.1 if this is 0."`
-	StallFor    time.Duration `default:"0s" help:"How long they do, in the middle of what is measured; 0: all the time."`
-	StallBuffer int           `default:"16384" help:"Receive buffer of these, in bytes."`
-	Connect     int           `default:"64" help:"How many are connecting at a time."`
-	Processes   int           `default:"0" help:"Processes that hold the clients; 0: as many as the limit of open files demands."`
-	Spread      bool          `help:"Connect from many addresses of 127.0.0.0/8: one has ports for 28,000 clients of a server on this host."`
-	Network     string        `placeholder:"CONDITIONS" help:"What is between the clients and the server: dsl, 3g, edge, wifi-lossy, flaky, or as in delay=200ms,jitter=50ms,down=50kbit,stall=2s/30s. docs/bench.md has all of it."`
+	Shape       loadtest.Shape `default:"one" enum:"one,market,slow,storm,idle" help:"Shape of the load. one: a channel for all clients; market: many channels, each client subscribes to some; slow: some clients stop reading; storm: all clients are disconnected at once and resume; idle: nothing is published."`
+	Clients     int            `default:"1000" help:"Number of clients."`
+	Prefix      string         `default:"ticks:load-" help:"Prefix of the channel names, before the number."`
+	Channels    int            `default:"0" help:"Number of channels (market, storm); 0: 2000, in shape storm 1."`
+	Each        int            `default:"0" help:"Number of channels that each client subscribes to (market, storm); 0: 20, in shape storm 1."`
+	Stalled     float64        `default:"0" help:"Fraction of the clients that stop reading (slow, market); 0 means 0.1 in shape slow."`
+	StallFor    time.Duration  `default:"0s" help:"Time for which these clients stop reading, in the middle of the measurement; 0: all of it."`
+	StallBuffer int            `default:"16384" help:"Receive buffer of these clients, in bytes."`
+	Connect     int            `default:"64" help:"Number of clients that connect at the same time."`
+	Rejoin      int            `default:"0" help:"Number of clients that connect again at the same time after a storm; 0: that of --connect."`
+	RetryMin    time.Duration  `default:"20ms" help:"Shortest pause before a client that could not connect tries again (storm)."`
+	RetryMax    time.Duration  `default:"1s" help:"The longest. The pause is random, and its bound doubles with each attempt."`
+	Processes   int            `default:"0" help:"Number of processes for the clients; 0: as many as the limit of open files requires."`
+	Spread      bool           `help:"Connect from many addresses of 127.0.0.0/8, because one address has ports for only 28,000 clients of a server on this host."`
+	Network     string         `placeholder:"CONDITIONS" help:"Simulated network between the clients and the server: dsl, 3g, edge, wifi-lossy, flaky, or items such as delay=200ms,jitter=50ms,down=50kbit,stall=2s/30s; see docs/bench.md."`
 }
 
 type benchTraffic struct {
-	Rate   benchRate `default:"1" help:"Publications a second in all, or max: the next one when all clients have the last."`
-	Window int       `default:"1" help:"--rate max: how many publications are under way."`
-	Bytes  int       `default:"256" help:"Data of a publication, 64 bytes or more."`
-	Zipf   float64   `default:"0" help:"market: how unequal the channels' rates are, an exponent above 1; 0: all alike."`
-	Seed   uint64    `default:"1" help:"Of everything that is random."`
+	Rate   benchRate `default:"1" help:"Publications per second, all channels together, or max: each one is published when all clients have the last."`
+	Window int       `default:"1" help:"Number of publications in flight, with --rate max."`
+	Bytes  int       `default:"256" help:"Size of a publication's data in bytes, 64 or more."`
+	Zipf   float64   `default:"0" help:"Zipf exponent of the channels' rates, above 1 (market); 0: equal rates."`
+	Seed   uint64    `default:"1" help:"Seed of the random numbers."`
 }
 
 type benchTimes struct {
-	Duration time.Duration `default:"10s" help:"How long is measured."`
-	Warmup   time.Duration `default:"2s" help:"How long is published before that."`
-	Settle   time.Duration `default:"2s" help:"Rest between the last subscription and the first publication."`
-	Patience time.Duration `default:"10s" help:"How long is waited for what is missing at the end."`
+	Duration time.Duration `default:"10s" help:"Duration of the measurement."`
+	Warmup   time.Duration `default:"2s" help:"Duration of the warm-up, before the measurement."`
+	Settle   time.Duration `default:"2s" help:"Pause between the last subscription and the first publication."`
+	Patience time.Duration `default:"10s" help:"Time to wait for missing deliveries at the end."`
 }
 
 type benchOutput struct {
-	JSON  string `name:"json" type:"path" placeholder:"FILE" help:"Keep the result in a file, for sluice bench compare."`
-	Plain bool   `help:"Lines instead of a screen, as where the output is no terminal or NO_COLOR is set."`
+	JSON  string `name:"json" type:"path" placeholder:"FILE" help:"File for the result, to be read by sluice bench compare."`
+	Plain bool   `help:"Print lines instead of a full screen, as if the output were not a terminal or NO_COLOR were set."`
 }
 
 // Help is shown by sluice bench --help.
 func (benchRunCmd) Help() string {
-	return "Clients connect and subscribe, publications become due by a schedule that nothing delays, and every byte that arrives is compared with " +
-		"what was published. Latencies count from when a publication was due. For a node with made-up prices, and 10,000 clients:\n\n" +
+	return "The clients connect and subscribe. Publications follow a fixed schedule, and the clients verify every byte that they receive. " +
+		"Latency is measured from the time at which a publication was due. For a node with made-up prices, and 10,000 clients:\n\n" +
 		"    sluice serve --demo\n" +
 		"    sluice bench --clients 10000 --rate 10 --duration 30s --json a.json\n\n" +
-		"With sluice bench compare a.json b.json two results are set side by side. Ctrl-C ends a run early, with what was found so far.\n\n" +
-		"The exit code is 0 when every client came in and got everything, once, in order and unchanged; 1 when not, or when the run was " +
-		"broken off; 2 when the flags make no sense. All about it: docs/bench.md."
+		"To compare two results, use sluice bench compare a.json b.json. Ctrl-C ends a run early and prints the result so far.\n\n" +
+		"The exit code is 0 if every client connected and received everything, once, in order and unchanged; 1 if not, or if the run was " +
+		"interrupted; 2 if the flags are not valid. For details see docs/bench.md."
 }
 
 // benchRate is a rate, negative for max.
@@ -110,25 +117,34 @@ func (r *benchRate) UnmarshalText(text []byte) error {
 
 // Validate is called by kong.
 func (c *benchRunCmd) Validate() error {
+	if c.Tokens != "" {
+		text, err := os.ReadFile(c.Tokens)
+		if err != nil {
+			return err
+		}
+		c.tokens = strings.Fields(string(text))
+	}
 	if err := c.spec().Validate(); err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "load: ")) // who calls a command knows no packages
+		return errors.New(strings.TrimPrefix(err.Error(), "loadtest: ")) // a user of the command does not know packages
 	}
 	return nil
 }
 
-// spec is what the flags ask for.
-func (c *benchRunCmd) spec() load.Spec {
-	return load.Spec{
-		URL: c.URL, Nodes: c.Nodes, Protocol: c.Protocol, Publish: c.Publish, PublishURL: c.PublishURL, Key: c.APIKey, Token: c.Token,
-		Shape: c.Shape, Clients: c.Clients, Channels: c.Channels, Each: c.Each, Zipf: c.Zipf, Prefix: c.Prefix,
+// spec returns the specification that the flags describe.
+func (c *benchRunCmd) spec() loadtest.Spec {
+	return loadtest.Spec{
+		URL: c.URL, Nodes: c.Nodes, Transport: c.Transport, Protocol: c.Protocol, Publish: c.Publish, PublishURL: c.PublishURL, Key: c.APIKey, Token: c.Token,
+		Tokens: c.tokens,
+		Shape:  c.Shape, Clients: c.Clients, Channels: c.Channels, Each: c.Each, Zipf: c.Zipf, Prefix: c.Prefix,
 		Rate: float64(c.Rate), Window: c.Window, Bytes: c.Bytes, Seed: c.Seed,
 		Stalled: c.Stalled, StallFor: c.StallFor, StallBuffer: c.StallBuffer, Connect: c.Connect,
+		Rejoin: c.Rejoin, RetryMin: shortest(c.RetryMin), RetryMax: shortest(c.RetryMax),
 		Settle: shortest(c.Settle), Warmup: shortest(c.Warmup), Duration: c.Duration, Patience: shortest(c.Patience),
 		Processes: c.Processes, Spread: c.Spread, Network: c.Network,
 	}
 }
 
-// shortest makes of no time the shortest there is: in a spec, 0 asks for the default.
+// shortest returns a nanosecond for 0, because 0 in a spec selects the default.
 func shortest(d time.Duration) time.Duration {
 	if d == 0 {
 		return time.Nanosecond
@@ -136,7 +152,7 @@ func shortest(d time.Duration) time.Duration {
 	return d
 }
 
-// Run runs the load until it is done or told to end. A second Ctrl-C ends the process at once.
+// Run generates load until the run is complete or a signal ends it. A second Ctrl-C ends the process at once.
 func (c *benchRunCmd) Run(env *environment) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -152,7 +168,7 @@ func (c *benchRunCmd) run(ctx context.Context, env *environment) error {
 		if err != nil {
 			return err
 		}
-		if err := answers(ctx, node, address); err != nil {
+		if err := checkReachable(ctx, node, address); err != nil {
 			return err
 		}
 		if len(c.ServerPID) > 0 {
@@ -173,7 +189,7 @@ func (c *benchRunCmd) run(ctx context.Context, env *environment) error {
 	return b.run(ctx)
 }
 
-// dialAddress is the host and port of a URL.
+// dialAddress returns the host and port of a URL.
 func dialAddress(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -186,29 +202,30 @@ func dialAddress(address string) (string, error) {
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
 
-// answers says so when nobody is there: a run would find that out a thousand times.
-func answers(ctx context.Context, name, address string) error {
+// checkReachable returns an error if no server accepts connections at the address. Otherwise every client of the run would report that by
+// itself.
+func checkReachable(ctx context.Context, name, address string) error {
 	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("%s does not answer: %w; start a node there with sluice serve --demo, or say with --url where one is", name, unwrapURL(err))
+		return fmt.Errorf("%s does not answer: %w; start a node with sluice serve --demo, or give its address with --url", name, unwrapURL(err))
 	}
 	return conn.Close()
 }
 
-// benchRun is a run of load.
+// benchRun is one run of the load test.
 type benchRun struct {
 	env        *environment
-	spec       load.Spec
+	spec       loadtest.Spec
 	file       *report.File // nil: the result is not kept
-	unmeasured error        // why the server's processes are not known, when they could be
+	unmeasured error        // why the server's processes could not be found
 
-	mu      sync.Mutex // guards what follows: the run may be interrupted while it reports
+	mu      sync.Mutex // guards the fields below: an interrupt may arrive while the run reports
 	display *report.Display
 	watch   *report.Sampler
-	reached load.Phase // the last phase that has begun
+	reached loadtest.Phase // the last phase that has begun
 }
 
-// show chooses how the run is shown: as a screen on a terminal, elsewhere as lines on standard error, for standard output may be kept.
+// show chooses the display: a full screen on a terminal, otherwise lines on standard error, because standard output may be redirected to a file.
 func (b *benchRun) show(plain bool) {
 	if f, ok := b.env.stdout.(*os.File); ok && !plain && b.env.variable("NO_COLOR") == "" && b.env.variable("TERM") != "dumb" {
 		if width := report.Width(f); width != nil {
@@ -222,7 +239,7 @@ func (b *benchRun) show(plain bool) {
 func (b *benchRun) run(ctx context.Context) error {
 	host := report.Host()
 	unwatch := context.AfterFunc(ctx, b.interrupted)
-	result, err := load.Run(ctx, b.spec, &load.Options{Progress: b.progress, Phase: b.phase, Worker: benchWorker})
+	result, err := loadtest.Run(ctx, b.spec, &loadtest.Options{Progress: b.progress, Phase: b.phase, Worker: benchWorker})
 	unwatch()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -236,7 +253,7 @@ func (b *benchRun) run(ctx context.Context) error {
 	result.Host, result.Version = &host, version()
 	b.watch.Fill(result)
 	if b.unmeasured != nil {
-		result.Problems = append(result.Problems, fmt.Sprintf("the server's processes are not measured: %v; --server-pid names them", b.unmeasured))
+		result.Problems = append(result.Problems, fmt.Sprintf("server processes not measured: %v; name them with --server-pid", b.unmeasured))
 	}
 	if _, printErr := fmt.Fprint(b.env.stdout, report.Summary(result)); err == nil {
 		err = printErr
@@ -248,54 +265,54 @@ func (b *benchRun) run(ctx context.Context) error {
 	case err != nil:
 		return err
 	case ctx.Err() != nil:
-		return errors.New("interrupted; this is what was found until then")
+		return errors.New("interrupted; the result covers the time until then")
 	}
-	return b.judge(result)
+	return b.checkResult(result)
 }
 
-// explain says what may be done about a run that had no result.
+// explain turns the error of a run without a result into one that says what the user can do.
 func (b *benchRun) explain(err error) error {
-	text := strings.TrimPrefix(err.Error(), "load: ")
-	if b.reached == load.Connecting {
-		text += fmt.Sprintf("; channels are called %s0, --prefix gives them another name; --token says who the clients are", b.spec.Prefix)
+	text := strings.TrimPrefix(err.Error(), "loadtest: ")
+	if b.reached == loadtest.Connecting {
+		text += fmt.Sprintf("; check --token, and that the namespace of channel %s0 exists (--prefix)", b.spec.Prefix)
 	}
 	return errors.New(text)
 }
 
-// judge returns an error for a result that is not as it should be, and what may be done about it.
-func (b *benchRun) judge(r *load.Result) error {
+// checkResult returns an error if the server lost something or failed. The error says what the user can do.
+func (b *benchRun) checkResult(r *loadtest.Result) error {
 	switch {
 	case report.Sound(r):
 		return nil
 	case r.Publications.Due > 0 && r.Publications.Sent == 0:
-		return errors.New("the server accepted no publication; --api-key shows a key, --publish and --publish-url say how they get in")
+		return errors.New("the server accepted no publication; check --api-key, --publish and --publish-url")
 	}
-	return errors.New("the server did not do what it should have")
+	return errors.New("the server failed the test; see the summary")
 }
 
-func (b *benchRun) progress(p load.Progress) {
+func (b *benchRun) progress(p loadtest.Progress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.watch.Sample(time.Now())
 	b.display.Show(p)
 }
 
-func (b *benchRun) phase(p load.Phase) {
+func (b *benchRun) phase(p loadtest.Phase) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.watch.Phase(p, time.Now())
 	b.reached = p
 }
 
-// interrupted gives the terminal back before the run has ended, so that a second Ctrl-C leaves nothing behind.
+// interrupted restores the terminal before the run has ended, because a second Ctrl-C ends the process at once.
 func (b *benchRun) interrupted() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.display.Close()
-	_, _ = fmt.Fprintln(b.env.stderr, "sluice: ending; Ctrl-C once more ends at once, without a result")
+	_, _ = fmt.Fprintln(b.env.stderr, "sluice: stopping; press Ctrl-C again to stop at once, without a result")
 }
 
-// benchWorker starts a process that holds clients.
+// benchWorker returns the command that starts a worker process, which holds clients.
 func benchWorker() *exec.Cmd {
 	path, err := os.Executable()
 	if err != nil {
@@ -304,25 +321,25 @@ func benchWorker() *exec.Cmd {
 	return exec.Command(path, "bench-worker")
 }
 
-// benchWorkerCmd is what benchWorker starts. The run talks to it through its standard input and output.
+// benchWorkerCmd is the command that benchWorker starts. The run controls it through its standard input and output.
 type benchWorkerCmd struct{}
 
-// Run holds clients until it is told to end, or the run is gone.
+// Run holds clients until the run tells it to end, or the run's process has gone.
 func (*benchWorkerCmd) Run(env *environment) error {
-	signal.Ignore(os.Interrupt) // a terminal tells all processes of a run; the first one ends the others
-	return load.Work(context.Background(), env.stdin, env.stdout)
+	signal.Ignore(os.Interrupt) // a terminal sends the signal to all processes of a run; the main process ends the workers
+	return loadtest.Work(context.Background(), env.stdin, env.stdout)
 }
 
 // benchCompareCmd compares two results.
 type benchCompareCmd struct {
-	A string `arg:"" name:"a.json" type:"existingfile" help:"A result that sluice bench --json has kept."`
-	B string `arg:"" name:"b.json" type:"existingfile" help:"Another one."`
+	A string `arg:"" name:"a.json" type:"existingfile" help:"Result file, written by sluice bench --json."`
+	B string `arg:"" name:"b.json" type:"existingfile" help:"Result file to compare it with."`
 }
 
 // Help is shown by sluice bench compare --help.
 func (benchCompareCmd) Help() string {
-	return "What the runs were asked for differently comes first, and on which hosts; then the figures, and what B is of A. Below 5 % no difference " +
-		"is claimed.\n\n" +
+	return "The output lists the differences between the settings and the hosts of the runs first, then the figures with the ratio of B to A. " +
+		"A difference below 5 % is not judged.\n\n" +
 		"    sluice bench compare before.json after.json"
 }
 

@@ -14,15 +14,15 @@ import (
 	"github.com/sluice-push/sluice/websocket"
 )
 
-// swallower is a WebSocket server that passes each message on to everybody, but every fifth to nobody.
-type swallower struct {
+// lossyServer is a WebSocket server that passes each message on to all clients, except every fifth, which it drops.
+type lossyServer struct {
 	mu    sync.Mutex
 	conns map[*websocket.Conn]bool
 	count atomic.Uint64
 	lost  atomic.Uint64
 }
 
-func (s *swallower) handler() *websocket.Handler {
+func (s *lossyServer) handler() *websocket.Handler {
 	return &websocket.Handler{
 		Open: func(c *websocket.Conn, _ *websocket.Request) error {
 			s.mu.Lock()
@@ -38,7 +38,7 @@ func (s *swallower) handler() *websocket.Handler {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			for c := range s.conns {
-				_ = c.Send(m.Op, m.Data) // who has left gets nothing
+				_ = c.Send(m.Op, m.Data) // an error is ignored: the client has left
 			}
 		},
 		Close: func(c *websocket.Conn, _ *session.CloseInfo) {
@@ -49,14 +49,14 @@ func (s *swallower) handler() *websocket.Handler {
 	}
 }
 
-// A server that loses something does not pass: the summary, the exit code and the file say so.
+// A run against a server that loses messages does not pass. The summary, the exit code and the file say so.
 func TestBenchFindsLoss(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	lossy := &swallower{conns: map[*websocket.Conn]bool{}}
+	lossy := &lossyServer{conns: map[*websocket.Conn]bool{}}
 	srv := websocket.NewServer(lossy.handler(), nil)
 	served := make(chan struct{})
 	go func() { defer close(served); _ = srv.Serve(ln) }()
@@ -66,11 +66,11 @@ func TestBenchFindsLoss(t *testing.T) {
 	args := benchArgs("ws://"+ln.Addr().String(), "--protocol", "plain", "--publish", "client", "--patience", "300ms", "--json", file)
 	code, stdout, stderr := sluice.RunCommand("", nil, args...)
 	verdict, _, _ := strings.Cut(stdout, "\n")
-	if code != 1 || !strings.Contains(verdict, " lost") || !strings.Contains(stderr, "sluice: the server did not do what it should have") {
+	if code != 1 || !strings.Contains(verdict, " lost") || !strings.Contains(stderr, "sluice: the server failed the test; see the summary") {
 		t.Errorf("code %d\n%s%s", code, stdout, stderr)
 	}
 	r := openResult(t, file)
-	want := 20 * lossy.lost.Load() // those of the warm-up too
+	want := 20 * lossy.lost.Load() // including those of the warm-up
 	if d := r.Deliveries; want == 0 || d.Lost != want || d.Received == 0 || d.Received >= d.Expected {
 		t.Errorf("%+v, want %d lost", d, want)
 	}

@@ -14,18 +14,18 @@ import (
 	"time"
 
 	sluice "github.com/sluice-push/sluice/cmd/sluice"
-	"github.com/sluice-push/sluice/push/load"
-	"github.com/sluice-push/sluice/push/load/report"
+	"github.com/sluice-push/sluice/cmd/sluice/internal/loadtest"
+	"github.com/sluice-push/sluice/cmd/sluice/internal/loadtest/report"
 )
 
-// benchArgs are the arguments of a short run of sluice bench.
+// benchArgs returns the arguments of a short run of sluice bench.
 func benchArgs(url string, more ...string) []string {
 	args := []string{"bench", "--url", url, "--clients", "20", "--rate", "100", "--duration", "1s", "--warmup", "200ms", "--settle", "100ms"}
 	return append(args, more...)
 }
 
-// openResult reads the result that a run has kept.
-func openResult(t *testing.T, path string) *load.Result {
+// openResult reads the result file of a run.
+func openResult(t *testing.T, path string) *loadtest.Result {
 	t.Helper()
 	r, err := report.Open(path)
 	if err != nil {
@@ -34,7 +34,7 @@ func openResult(t *testing.T, path string) *load.Result {
 	return r
 }
 
-// A node passes, says so in a sentence, in its exit code and in the file, and is measured; two results are set side by side.
+// A run against a node passes. Its output, exit code and file say so, and the node is measured. Two results can be compared.
 func TestBench(t *testing.T) {
 	t.Parallel()
 	node := startNode(t, "--demo")
@@ -43,7 +43,7 @@ func TestBench(t *testing.T) {
 	for i, file := range files {
 		code, stdout, stderr := sluice.RunCommand("", nil, benchArgs("http://"+node.public, "--json", file, "--seed", fmt.Sprint(i+1))...)
 		verdict, _, _ := strings.Cut(stdout, "\n")
-		if code != 0 || !strings.Contains(verdict, "nothing lost, doubled, out of order or changed") || !strings.Contains(stderr, "measuring") {
+		if code != 0 || !strings.Contains(verdict, "nothing lost, duplicated, out of order or corrupt") || !strings.Contains(stderr, "measuring") {
 			t.Fatalf("code %d\n%s%s", code, stdout, stderr)
 		}
 		r := openResult(t, file)
@@ -62,14 +62,14 @@ func TestBench(t *testing.T) {
 		}
 	}
 	code, stdout, stderr := sluice.RunCommand("", nil, append([]string{"bench", "compare"}, files...)...)
-	for _, part := range []string{"asked for different things", "seed  1  → 2", "latency p50", "One run each"} {
+	for _, part := range []string{"different settings", "seed  1  → 2", "latency p50", "One run each"} {
 		if code != 0 || stderr != "" || !strings.Contains(stdout, part) {
 			t.Fatalf("compare, without %q: code %d\n%s%s", part, code, stdout, stderr)
 		}
 	}
 }
 
-// All that the flags can ask a node for.
+// The flags select every kind of load.
 func TestBenchShapes(t *testing.T) {
 	t.Parallel()
 	node := startNode(t, "--demo")
@@ -91,7 +91,7 @@ func TestBenchShapes(t *testing.T) {
 	}
 }
 
-// Clients behind a weak network get everything too; the summary and the file say what it was, and the server is measured as ever.
+// Clients behind a weak network receive everything, too. The summary and the file describe the network, and the server is measured as usual.
 func TestBenchNetwork(t *testing.T) {
 	t.Parallel()
 	node := startNode(t, "--demo")
@@ -122,7 +122,7 @@ func TestBenchRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(folder, "other.json")
-	if err := os.WriteFile(file, []byte(`{"form": 9}`), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(`{"format": 9}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -132,18 +132,20 @@ func TestBenchRefuses(t *testing.T) {
 		stderr string
 	}{
 		{"nobody there", []string{"--url", nobody}, 1, nobody + " does not answer: "},
-		{"nobody there, but help", []string{"--url", nobody}, 1, "start a node there with sluice serve --demo"},
-		{"no URL", []string{"--url", "ftp://x"}, 2, "is no URL to connect to"},
+		{"nobody there, but help", []string{"--url", nobody}, 1, "start a node with sluice serve --demo"},
+		{"no URL", []string{"--url", "ftp://x"}, 2, "is not a server URL"},
 		{"too few bytes", []string{"--bytes", "3"}, 2, "3 bytes"},
 		{"no rate", []string{"--rate", "0"}, 2, "greater than 0, or max"},
 		{"no number", []string{"--clients", "many"}, 2, "--clients"},
 		{"unknown shape", []string{"--shape", "round"}, 2, "--shape must be one of"},
 		{"an unknown network", []string{"--network", "4g"}, 2, "network: unknown name \"4g\": use none, dsl"},
-		{"a network that cuts", []string{"--network", "flaky", "--shape", "slow"}, 2, "in shape one with a rate and in shape idle"},
+		{"a network that cuts", []string{"--network", "flaky", "--shape", "slow"}, 2, "shape one with a rate and shape idle"},
+		{"too few tokens", []string{"--tokens", file}, 2, "tokens for 1000 clients: use one for each"},
+		{"no tokens", []string{"--tokens", file + ".none"}, 2, "--tokens"},
 		{"an argument", []string{"more"}, 2, "unexpected argument more"},
 		{"compare nothing", []string{"compare"}, 2, "a.json"},
 		{"compare no file", []string{"compare", file, file + ".none"}, 2, "none"},
-		{"compare another form", []string{"compare", file, file}, 1, "it has form 9, this program knows form 1"},
+		{"compare another format", []string{"compare", file, file}, 1, "format 9, expected format 1"},
 	} {
 		code, stdout, stderr := sluice.RunCommand("", nil, append([]string{"bench"}, tt.args...)...)
 		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.stderr) {
@@ -152,15 +154,15 @@ func TestBenchRefuses(t *testing.T) {
 	}
 }
 
-// What keeps clients or publications out is said, with the flag that may mend it, and nothing passes.
+// If clients or publications are refused, the run fails, and the error names the flag that may help.
 func TestBenchIsKeptOut(t *testing.T) {
 	t.Parallel()
 	node := startNode(t, "--demo")
 	file := filepath.Join(t.TempDir(), "a.json")
 	for _, tt := range []struct{ name, flags, verdict, stderr string }{
-		{"unknown namespace", "--prefix nowhere:x-", "", "channels are called nowhere:x-0, --prefix gives them another name"},
+		{"unknown namespace", "--prefix nowhere:x-", "", "check --token, and that the namespace of channel nowhere:x-0 exists (--prefix)"},
 		{"no way to publish", "--publish-url http://" + node.public + "/nowhere", "accepted none of ", "--publish and --publish-url"},
-		{"a file that cannot be", "--json " + filepath.Join(file, "b.json"), "", "the file of the result"},
+		{"a file that cannot be", "--json " + filepath.Join(file, "b.json"), "", "result file"},
 	} {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -172,7 +174,7 @@ func TestBenchIsKeptOut(t *testing.T) {
 	}
 }
 
-// The help of bench is that of a run, with examples, though it has another command.
+// The help of bench is that of bench run, with examples, although there is another subcommand.
 func TestBenchHelp(t *testing.T) {
 	for _, args := range []string{"bench --help", "bench run --help"} {
 		code, stdout, stderr := sluice.RunCommand("", nil, strings.Fields(args)...)
@@ -191,7 +193,7 @@ func TestBenchHelp(t *testing.T) {
 	}
 }
 
-// bench starts sluice bench as a user would.
+// bench prepares sluice bench as a user would start it.
 func bench(t *testing.T, args []string) (cmd *exec.Cmd, stdout *bytes.Buffer, stderr *watched) {
 	t.Helper()
 	path, err := binary()
@@ -203,7 +205,7 @@ func bench(t *testing.T, args []string) (cmd *exec.Cmd, stdout *bytes.Buffer, st
 	return cmd, stdout, stderr
 }
 
-// watched is a buffer that calls a function once, when it holds a text.
+// watched is a buffer that calls a function once, when it contains a text.
 type watched struct {
 	lockedBuffer
 	text string
@@ -219,7 +221,7 @@ func (w *watched) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Clients in several processes are one run.
+// A run with clients in several processes has one result.
 func TestBenchProcesses(t *testing.T) {
 	t.Parallel()
 	node := startNode(t, "--demo")
@@ -237,7 +239,7 @@ func TestBenchProcesses(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends a run with what was found so far; the file is kept, and the exit code says that this was not all.
+// Ctrl-C ends a run with the results so far. The file is written, and the exit code says that the run is incomplete.
 func TestBenchInterrupted(t *testing.T) {
 	t.Parallel()
 	node := startNode(t, "--demo")
@@ -247,7 +249,7 @@ func TestBenchInterrupted(t *testing.T) {
 		stderr.text = "measuring"
 		stderr.call = func() { _ = cmd.Process.Signal(os.Interrupt) }
 		err := cmd.Run()
-		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(stderr.String(), "sluice: interrupted; this is what was found until then") {
+		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(stderr.String(), "sluice: interrupted; the result covers the time until then") {
 			t.Fatalf("%v\n%s%s", err, stdout, stderr)
 		}
 		r := openResult(t, file)

@@ -16,29 +16,30 @@ import (
 	"github.com/sluice-push/sluice/push/broker/nats"
 	"github.com/sluice-push/sluice/push/config"
 	"github.com/sluice-push/sluice/push/hub"
-	"github.com/sluice-push/sluice/push/protocol"
+	clientjson "github.com/sluice-push/sluice/push/protocol/json"
 )
 
 const (
-	brokerPatience = 5 * time.Second // for one attempt to reach an external server
-	leastWait      = 250 * time.Millisecond
-	mostWait       = 10 * time.Second // between two attempts
+	brokerTimeout = 5 * time.Second // limit of one attempt to reach an external server
+	minRetryDelay = 250 * time.Millisecond
+	maxRetryDelay = 10 * time.Second // between two attempts
 )
 
-// unreachable is an error for which an external broker is asked again.
+// unreachable marks an error of an external broker after which another attempt makes sense.
 type unreachable struct{ error }
 
 func (u unreachable) Unwrap() error { return u.error }
 
-// persist calls attempt until it succeeds, ctx ends, or what is wrong is not that the broker cannot be reached.
-func persist(ctx context.Context, log *slog.Logger, attempt func(context.Context) error) error {
-	for wait := leastWait; ; wait = min(2*wait, mostWait) {
+// retryUnreachable calls attempt until it returns anything but an unreachable error, or until ctx ends. The pause between attempts doubles up to
+// maxRetryDelay.
+func retryUnreachable(ctx context.Context, log *slog.Logger, attempt func(context.Context) error) error {
+	for wait := minRetryDelay; ; wait = min(2*wait, maxRetryDelay) {
 		err := attempt(ctx)
 		if away := new(unreachable); !errors.As(err, away) {
 			return err
 		}
 		pause := wait/2 + rand.N(wait/2) //nolint:gosec // spread, not secrecy
-		log.Error("the broker cannot be reached; trying again", "in", pause.Round(time.Millisecond), "error", err)
+		log.Error("broker unreachable, retrying", "retry_in", pause.Round(time.Millisecond), "error", err)
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
@@ -49,21 +50,21 @@ func persist(ctx context.Context, log *slog.Logger, attempt func(context.Context
 	}
 }
 
-// openBroker opens the broker that the configuration names. That an external server does not answer is unreachable; whatever is wrong with an
-// embedded one has to be mended first.
-func openBroker(ctx context.Context, cfg *config.Config, log *slog.Logger) (nodeBroker, error) {
+// openBroker opens the broker that the configuration names. If an external server does not answer, the error is an unreachable. Errors of an
+// embedded broker are not, because a retry would not help.
+func openBroker(ctx context.Context, cfg *config.Config, log *slog.Logger) (broker.Broker, error) {
 	if cfg.Broker.Kind == config.BrokerMemory {
 		return memory.New(&memory.Options{MaxPublication: publicationBytes(cfg)}), nil
 	}
 	o := brokerOptions(cfg, log)
 	if o.Credentials != "" {
 		if _, err := os.Stat(o.Credentials); err != nil {
-			return nil, fmt.Errorf("broker.credentials: %w", err)
+			return nil, fmt.Errorf("broker.nats.credentials: %w", err)
 		}
 	}
 	if o.URL != "" {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, brokerPatience)
+		ctx, cancel = context.WithTimeout(ctx, brokerTimeout)
 		defer cancel()
 	}
 	b, err := nats.New(ctx, o)
@@ -71,28 +72,28 @@ func openBroker(ctx context.Context, cfg *config.Config, log *slog.Logger) (node
 	case err == nil:
 		return b, nil
 	case o.URL == "":
-		return nil, fmt.Errorf("the embedded broker in %s (setting \"data\"; --data names another folder): %w", cfg.Data, err)
+		return nil, fmt.Errorf("embedded broker in data folder %s: %w; setting data or --data chooses another folder", cfg.Data, err)
 	}
 	return nil, unreachable{err}
 }
 
-// isAway reports whether an error of a broker is that it went away, rather than that it refused.
-func isAway(b nodeBroker, err error) bool {
+// isUnavailable reports whether an error means that the broker has gone away or is busy, and not that it refused the request.
+func isUnavailable(b broker.Broker, err error) bool {
 	return err != nil && (!b.Stats().Connected || errors.Is(err, broker.ErrBusy) || errors.Is(err, context.DeadlineExceeded))
 }
 
-// openHub opens a hub with its broker. An external broker may go away at any time until the hub is there.
+// openHub opens a broker and a hub on it. It tries again if an external broker goes away before the hub is ready.
 func openHub(
-	ctx context.Context, open func(context.Context) (nodeBroker, error), log *slog.Logger, hubOf func(context.Context, nodeBroker) (*hub.Hub, error),
-) (b nodeBroker, h *hub.Hub, err error) {
-	err = persist(ctx, log, func(ctx context.Context) error {
+	ctx context.Context, open func(context.Context) (broker.Broker, error), log *slog.Logger, hubOf func(context.Context, broker.Broker) (*hub.Hub, error),
+) (b broker.Broker, h *hub.Hub, err error) {
+	err = retryUnreachable(ctx, log, func(ctx context.Context) error {
 		if b, err = open(ctx); err != nil {
 			return err
 		}
 		if h, err = hubOf(ctx, b); err == nil {
 			return nil
 		}
-		if isAway(b, err) {
+		if isUnavailable(b, err) {
 			err = unreachable{err}
 		}
 		return errors.Join(err, b.Close())
@@ -103,11 +104,12 @@ func openHub(
 	return b, h, nil
 }
 
-// publicationBytes is the largest publication that a broker has to store: keys, tags and who published come on top of the longest data.
+// publicationBytes returns the size of the largest publication that a broker has to store: the longest data, and 64 KiB for the key, the tags
+// and the publisher's client information.
 func publicationBytes(cfg *config.Config) int { return int(cfg.Limits.MessageBytes) + 64<<10 }
 
 func brokerOptions(cfg *config.Config, log *slog.Logger) *nats.Options {
-	b := &cfg.Broker
+	b := &cfg.Broker.NATS
 	o := &nats.Options{
 		URL:            b.URL,
 		Credentials:    b.Credentials,
@@ -117,7 +119,7 @@ func brokerOptions(cfg *config.Config, log *slog.Logger) *nats.Options {
 		Sync:           time.Duration(b.Sync),
 		MaxStore:       int64(b.MaxStore),
 		MaxPublication: publicationBytes(cfg),
-		Check:          presentable,
+		Check:          jsonData,
 		Logger:         log,
 	}
 	if b.Sync == config.SyncAlways {
@@ -126,18 +128,18 @@ func brokerOptions(cfg *config.Config, log *slog.Logger) *nats.Options {
 	return o
 }
 
-// presentable returns data as clients can be given it: one JSON value on one line. Publications of this node are that already;
-// programs that publish into the broker themselves may write what they like, and then it becomes a JSON string.
-func presentable(data []byte) ([]byte, error) {
-	compact, err := protocol.CompactData(data)
+// jsonData returns data as one JSON value on one line. Data that is JSON is compacted; other text becomes a JSON string. Only programs that
+// publish directly into the broker can produce such text, since publications of this node are compact JSON already.
+func jsonData(data []byte) ([]byte, error) {
+	compact, err := clientjson.CompactData(data)
 	if err == nil {
 		return compact, nil
 	}
-	if refused := new(protocol.SyntaxError); errors.As(err, &refused) && refused.IsJSON {
-		return nil, err // a string would hide what it is
+	if refused := new(clientjson.SyntaxError); errors.As(err, &refused) && refused.IsJSON {
+		return nil, err // it is JSON that cannot be delivered; wrapping it in a string would hide that
 	}
 	if !utf8.Valid(data) {
-		return nil, fmt.Errorf("it is neither JSON nor text: %w", err)
+		return nil, fmt.Errorf("data is neither JSON nor text: %w", err)
 	}
 	return json.Marshal(string(data))
 }

@@ -7,8 +7,8 @@ import (
 	main "github.com/sluice-push/sluice/cmd/sluice"
 )
 
-// What programs publish into the broker reaches clients as JSON, or not at all.
-func TestPresentable(t *testing.T) {
+// Clients get data that other programs publish into the broker as JSON, or not at all.
+func TestJSONData(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for data, want := range map[string]string{
 		`{"a": 1}`: `{"a": 1}`,
@@ -16,12 +16,12 @@ func TestPresentable(t *testing.T) {
 		"hello":    `"hello"`,
 		deep(128):  deep(128),
 	} {
-		if got, err := main.Presentable([]byte(data)); err != nil || string(got) != want {
+		if got, err := main.JSONData([]byte(data)); err != nil || string(got) != want {
 			t.Errorf("%.40q became %.40q, %v", data, got, err)
 		}
 	}
 	for _, data := range []string{"\xff", deep(129), `{"a":"\ud800"}`} {
-		if got, err := main.Presentable([]byte(data)); err == nil {
+		if got, err := main.JSONData([]byte(data)); err == nil {
 			t.Errorf("%.40q became %.40q", data, got)
 		}
 	}

@@ -20,11 +20,11 @@ import (
 	"github.com/sluice-push/sluice/internal/testwait"
 )
 
-// browserPatience bounds each step in the browser.
+// browserPatience is the time limit of each step in the browser.
 const browserPatience = time.Minute
 
-// tab is an open page of a headless browser.
-type tab struct {
+// browserTab is an open page of a headless browser.
+type browserTab struct {
 	t   *testing.T
 	ctx context.Context
 
@@ -32,9 +32,9 @@ type tab struct {
 	messages []string
 }
 
-// openTab starts a browser with an empty page. What the page writes to the console fails the test, but for the browser's own complaints
-// about a server that is not there, which some tests bring about.
-func openTab(t *testing.T, serverGoesAway bool) *tab {
+// openTab starts a browser with an empty page. Messages of the page on the console fail the test. If serverGoesAway is set, the browser's own
+// messages about an unreachable server do not.
+func openTab(t *testing.T, serverGoesAway bool) *browserTab {
 	t.Helper()
 	var path string
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -54,7 +54,7 @@ func openTab(t *testing.T, serverGoesAway bool) *tab {
 	ctx, stop := chromedp.NewContext(allocator)
 	t.Cleanup(stopAllocator)
 	t.Cleanup(stop)
-	b := &tab{t: t, ctx: ctx}
+	b := &browserTab{t: t, ctx: ctx}
 	messages := chromedp.Console(ctx)
 	if err := chromedp.Do(ctx); err != nil { // starts the browser, which lives as long as this context
 		t.Fatalf("start %s: %v", path, err)
@@ -85,8 +85,8 @@ func openTab(t *testing.T, serverGoesAway bool) *tab {
 	return b
 }
 
-// do carries out steps.
-func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+// do runs steps.
+func (b *browserTab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, browserPatience)
 	defer cancel()
@@ -96,7 +96,7 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 }
 
 // eval returns the value of an expression.
-func eval[T any](b *tab, expression string) T {
+func eval[T any](b *browserTab, expression string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, browserPatience)
 	defer cancel()
@@ -108,7 +108,7 @@ func eval[T any](b *tab, expression string) T {
 }
 
 // await waits until an expression is true.
-func (b *tab) await(expression string) {
+func (b *browserTab) await(expression string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, browserPatience)
 	defer cancel()
@@ -118,8 +118,8 @@ func (b *tab) await(expression string) {
 	}
 }
 
-// look sets the size of the screen and the scheme of colours.
-func (b *tab) look(width, height int64, scheme string) {
+// look sets the size of the screen and the colour scheme.
+func (b *browserTab) look(width, height int64, scheme string) {
 	b.t.Helper()
 	var size []chromedp.EmulateViewportOption
 	if width < 600 {
@@ -132,8 +132,8 @@ func (b *tab) look(width, height int64, scheme string) {
 	}
 }
 
-// picture keeps what the screen shows, for people to look at, when the test is run with -artifacts.
-func (b *tab) picture(name string) {
+// picture saves a screenshot for people to look at, if the test runs with -artifacts.
+func (b *browserTab) picture(name string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, browserPatience)
 	defer cancel()
@@ -146,25 +146,25 @@ func (b *tab) picture(name string) {
 	}
 }
 
-// point is one tick in the chart, nil where the line has a gap.
+// point is a tick in the chart, nil where the line has a gap.
 type point struct {
 	Time   int64
 	Price  float64
 	Offset uint64
 }
 
-func (b *tab) points() []*point {
+func (b *browserTab) points() []*point {
 	b.t.Helper()
 	return eval[[]*point](b, "sluice.points()")
 }
 
-// resumption is what became of the chart after a cut.
+// resumption is the state of the chart after a disconnection.
 type resumption struct {
 	Recovered bool
 	Missed    int
 }
 
-// offsetsOf returns what the server has of a symbol, oldest first.
+// offsetsOf returns the offsets of a symbol's ticks on the server, the oldest first.
 func offsetsOf(p *process, symbol string) []uint64 {
 	p.t.Helper()
 	result := p.api("history", map[string]any{"channel": "ticks:" + symbol, "limit": -1})
@@ -175,7 +175,7 @@ func offsetsOf(p *process, symbol string) []uint64 {
 	return offsets
 }
 
-// compare says what points lack of what the server has between the first and the last of them.
+// compare checks that points has every offset of the server between its first and its last point.
 func compare(t *testing.T, points []*point, server []uint64) {
 	t.Helper()
 	shown := map[uint64]bool{}
@@ -200,35 +200,34 @@ func compare(t *testing.T, points []*point, server []uint64) {
 	}
 }
 
-// TestPageAfterCut cuts the connection for as long as it takes the server to publish more. When the page is back, every tick is in
-// its chart.
+// TestPageAfterCut cuts the connection until the server has published more. After the page has reconnected, its chart has every tick.
 func TestPageAfterCut(t *testing.T) {
 	p := startNode(t, "--demo")
-	way := newWay(t, p.public)
+	proxy := newProxy(t, p.public)
 	b := openTab(t, true)
 	b.look(1280, 900, "dark")
-	b.do(chromedp.Navigate("http://" + way.listener.Addr().String() + "/"))
+	b.do(chromedp.Navigate("http://" + proxy.listener.Addr().String() + "/"))
 	b.await("sluice.state() === 'live' && sluice.rows() === 50 && sluice.points().length > 3")
 	symbol := eval[string](b, "sluice.symbol()")
-	way.cut()
+	proxy.cut()
 	b.await("sluice.state() === 'reconnecting'")
 	before := b.points()
 	if code, _, stderr := runBinary(t, "sub", "ticks:"+symbol, "-n", "5", "-q", "--url=http://"+p.public); code != 0 {
 		t.Fatalf("waiting for more ticks: %s", stderr)
 	}
-	way.restore()
+	proxy.restore()
 	b.await("sluice.state() === 'live' && sluice.resumptions().length > 0")
 	if got := eval[[]resumption](b, "sluice.resumptions()"); len(got) != 1 || !got[0].Recovered || got[0].Missed < 5 {
 		t.Errorf("after the cut the page says %+v", got)
 	}
 	b.await(fmt.Sprintf("sluice.points().length > %d", len(before)+5))
-	b.await("sluice.gaps() === 0") // the small lines are whole too
+	b.await("sluice.gaps() === 0") // the sparklines are complete, too
 	b.picture("back")
 	compare(t, b.points(), offsetsOf(p, symbol))
 }
 
-// TestPageAfterRestart kills the server and starts another one in its place. The page goes on by itself. What a broker that does not
-// outlive the server has forgotten stays on the screen, and a gap says that there is more to it; a durable one fills in what was missed.
+// TestPageAfterRestart kills the server and starts another one in its place. The page reconnects by itself. With a broker in memory, the old
+// ticks stay on the screen, and a gap marks the missing ones. With a durable broker the missing ticks are filled in.
 func TestPageAfterRestart(t *testing.T) {
 	for kind, durable := range map[string]bool{"memory": false, "nats": true} {
 		t.Run(kind, func(t *testing.T) {
@@ -271,8 +270,8 @@ func TestPageAfterRestart(t *testing.T) {
 	}
 }
 
-// TestPageLooks uses the page on screens of several sizes, in both schemes of colours: nothing is cut off, rows are chosen by mouse and
-// keyboard. With go test -artifacts the pictures stay, for people to look at.
+// TestPageLooks uses the page on screens of several sizes, in both colour schemes. Nothing is cut off, and rows can be chosen by mouse and
+// keyboard. With go test -artifacts the screenshots are kept for people to look at.
 func TestPageLooks(t *testing.T) {
 	p := startNode(t, "--demo")
 	b := openTab(t, false)
@@ -299,8 +298,8 @@ func TestPageLooks(t *testing.T) {
 	}
 }
 
-// way carries connections to an address, until it is cut.
-type way struct {
+// proxy forwards connections to an address until it is cut.
+type proxy struct {
 	listener net.Listener
 	to       string
 
@@ -310,13 +309,13 @@ type way struct {
 	work  sync.WaitGroup
 }
 
-func newWay(t *testing.T, to string) *way {
+func newProxy(t *testing.T, to string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &way{listener: l, to: to, open: true, conns: map[net.Conn]bool{}}
+	w := &proxy{listener: l, to: to, open: true, conns: map[net.Conn]bool{}}
 	w.work.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -334,8 +333,8 @@ func newWay(t *testing.T, to string) *way {
 	return w
 }
 
-// carry copies both ways until one side ends.
-func (w *way) carry(client net.Conn) {
+// carry copies in both directions until one side ends.
+func (w *proxy) carry(client net.Conn) {
 	server, err := net.Dial("tcp", w.to)
 	if err != nil {
 		_ = client.Close()
@@ -362,8 +361,8 @@ func (w *way) carry(client net.Conn) {
 	w.mu.Unlock()
 }
 
-// cut ends all connections; new ones end at once until restore.
-func (w *way) cut() {
+// cut ends all connections. Until restore, new connections end at once.
+func (w *proxy) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open = false
@@ -372,7 +371,7 @@ func (w *way) cut() {
 	}
 }
 
-func (w *way) restore() {
+func (w *proxy) restore() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open = true

@@ -9,35 +9,34 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-push/sluice/internal/socket"
+	"github.com/sluice-push/sluice/cmd/sluice/internal/descriptors"
+	"github.com/sluice-push/sluice/internal/sockopt"
 	"github.com/sluice-push/sluice/push/config"
 )
 
-// capacity is what the process may use.
+// capacity holds the resources that the process may use.
 type capacity struct {
 	descriptors int
 	memory      int64 // in bytes
 }
 
 const (
-	// sparedDescriptors are left for the store, the API, health, and connections that are being made.
-	sparedDescriptors = 256
-	// sessionMemory is what a client is thought to take, with some subscriptions; clients may take half of the memory.
+	// sessionMemory is the estimated memory of a client with some subscriptions, in bytes. Clients may take half of the memory.
 	sessionMemory = 32 << 10
 )
 
-// sessions is how many clients the process has room for.
+// sessions returns how many clients the process has room for.
 func (c capacity) sessions() int {
-	byDescriptors := max(c.descriptors-sparedDescriptors, c.descriptors/2)
+	byDescriptors := max(c.descriptors-descriptors.Reserved, c.descriptors/2)
 	return max(int(min(int64(byDescriptors), c.memory/2/sessionMemory)), 1)
 }
 
-// backlog is how much may wait to be written to all clients together.
+// backlog returns how many bytes may wait to be written to all clients together.
 func (c capacity) backlog() int64 { return c.memory / 8 }
 
-// ownCapacity returns what this process may use: the least of what the machine has and what limits it.
+// ownCapacity returns what this process may use: the smallest of the machine's resources and the limits on the process.
 func ownCapacity() capacity {
-	c := capacity{descriptors: socket.Limit(), memory: debug.SetMemoryLimit(-1)} // GOMEMLIMIT
+	c := capacity{descriptors: sockopt.FileLimit(), memory: debug.SetMemoryLimit(-1)} // GOMEMLIMIT
 	if file, err := os.ReadFile("/proc/meminfo"); err == nil {
 		c.memory = min(c.memory, totalMemory(string(file)))
 	}
@@ -52,17 +51,17 @@ func ownCapacity() capacity {
 	}
 }
 
-// leastAddressSpace is how much address space a node needs to be able to say anything: the runtime of Go reserves a gibibyte at once, and more
-// for each thread. With less than about that much the process ends before its first line.
-const leastAddressSpace = 2 << 30
+// minAddressSpace is about the least address space with which a node can report an error. Go's runtime reserves 1 GiB at once, and more for each
+// thread. With less, the process dies before its first line of output.
+const minAddressSpace = 2 << 30
 
-// checkAddressSpace says what is wrong with a limit on the address space.
+// checkAddressSpace returns an error if the limit on the address space is too low for a node.
 func checkAddressSpace(allowed int64) error {
-	if allowed >= leastAddressSpace {
+	if allowed >= minAddressSpace {
 		return nil
 	}
-	return fmt.Errorf("the address space is limited to %d MiB (ulimit -v), and a node needs 2048: what it reserves there it does not use. "+
-		"To limit memory use a control group, or GOMEMLIMIT", allowed>>20)
+	return fmt.Errorf("the address space is limited to %d MiB (ulimit -v), but a node reserves 2048 MiB, most of it unused: raise the limit. "+
+		"To limit memory, use a control group or GOMEMLIMIT", allowed>>20)
 }
 
 // ownAddressSpace returns how much address space this process may use.
@@ -71,7 +70,7 @@ func ownAddressSpace() int64 {
 	return addressSpace(string(limits))
 }
 
-// addressSpace reads /proc/self/limits.
+// addressSpace parses the text of /proc/self/limits.
 func addressSpace(limits string) int64 {
 	for line := range strings.Lines(limits) {
 		if values, ok := strings.CutPrefix(line, "Max address space"); ok {
@@ -83,7 +82,7 @@ func addressSpace(limits string) int64 {
 	return math.MaxInt64
 }
 
-// totalMemory reads /proc/meminfo.
+// totalMemory parses the text of /proc/meminfo.
 func totalMemory(meminfo string) int64 {
 	for line := range strings.Lines(meminfo) {
 		if f := strings.Fields(line); len(f) == 3 && f[0] == "MemTotal:" && f[2] == "kB" {
@@ -95,7 +94,7 @@ func totalMemory(meminfo string) int64 {
 	return math.MaxInt64
 }
 
-// unifiedGroup reads /proc/self/cgroup: it returns the process's place among the control groups of version 2. See cgroups(7).
+// unifiedGroup parses the text of /proc/self/cgroup and returns the path of the process's control group of version 2. See cgroups(7).
 func unifiedGroup(cgroup string) string {
 	for line := range strings.Lines(cgroup) {
 		if place, ok := strings.CutPrefix(strings.TrimSpace(line), "0::/"); ok {
@@ -105,7 +104,7 @@ func unifiedGroup(cgroup string) string {
 	return "/"
 }
 
-// groupLimit reads the memory.max of a control group.
+// groupLimit parses the text of a control group's memory.max.
 func groupLimit(memoryMax string) int64 {
 	if n, err := strconv.ParseInt(strings.TrimSpace(memoryMax), 10, 64); err == nil && n > 0 {
 		return n
@@ -113,8 +112,8 @@ func groupLimit(memoryMax string) int64 {
 	return math.MaxInt64 // "max", or there is no such group
 }
 
-// orCapacity returns the limits of a configuration, with what it leaves open.
-func orCapacity(l config.Limits, c capacity) config.Limits {
+// fillLimits returns the configured limits. Limits that the configuration leaves open are derived from the capacity.
+func fillLimits(l config.Limits, c capacity) config.Limits {
 	if l.Sessions == 0 {
 		l.Sessions = c.sessions()
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-push/sluice/push/config"
 )
 
-// A node without limits of its own takes as many clients as it has descriptors and memory for, with something left.
+// A node without configured limits accepts as many clients as it has descriptors and memory for, with a reserve.
 func TestCapacity(t *testing.T) {
 	const gib = 1 << 30
 	for _, tt := range []struct {
@@ -29,11 +29,11 @@ func TestCapacity(t *testing.T) {
 	if own.descriptors <= 0 || own.memory <= 0 {
 		t.Errorf("%+v", own)
 	}
-	l := orCapacity(config.Limits{}, capacity{1024, gib})
+	l := fillLimits(config.Limits{}, capacity{1024, gib})
 	if l.Sessions != 768 || l.Backlog != gib/8 {
 		t.Errorf("%+v", l)
 	}
-	if l = orCapacity(config.Limits{Sessions: 5, Backlog: 6}, own); l.Sessions != 5 || l.Backlog != 6 {
+	if l = fillLimits(config.Limits{Sessions: 5, Backlog: 6}, own); l.Sessions != 5 || l.Backlog != 6 {
 		t.Errorf("%+v", l)
 	}
 }

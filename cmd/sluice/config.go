@@ -11,15 +11,16 @@ import (
 	"github.com/sluice-push/sluice/push/config"
 )
 
-// configCmd holds the commands about the configuration.
+// configCmd holds the commands that deal with the configuration.
 type configCmd struct {
-	Check   configCheckCmd   `cmd:"" help:"Say everything that is wrong with the configuration."`
+	Check   configCheckCmd   `cmd:"" help:"Check the configuration, and report every problem."`
 	Default configDefaultCmd `cmd:"" help:"Print the default configuration, with comments."`
-	HashKey configHashKeyCmd `cmd:"" help:"Print the hash of an API key, which is what the configuration holds."`
+	Explain configExplainCmd `cmd:"" help:"Say whether a client may do something with a channel, and which rule decides."`
+	HashKey configHashKeyCmd `cmd:"" help:"Print the hash of an API key, for the configuration."`
 }
 
 type configCheckCmd struct {
-	File string `arg:"" optional:"" help:"Configuration file; none: the variables alone."`
+	File string `arg:"" optional:"" help:"Configuration file. Without one, only the environment variables are checked."`
 }
 
 // Run loads the configuration as serve would.
@@ -37,12 +38,12 @@ func (c *configCheckCmd) Run(env *environment) error {
 
 type configDefaultCmd struct{}
 
-// Run prints the default file.
+// Run prints the default configuration file.
 func (*configDefaultCmd) Run(env *environment) error { return config.WriteDefault(env.stdout) }
 
-// configHashKeyCmd reads the key from standard input: an argument would be seen in the list of processes.
+// configHashKeyCmd hashes an API key. It reads the key from standard input, because an argument would be visible in the list of processes.
 type configHashKeyCmd struct {
-	New bool `help:"Make a new random key, print it first, then its hash; read nothing."`
+	New bool `help:"Generate a random key, and print the key and its hash, instead of reading a key from standard input."`
 }
 
 // maxKey is the longest API key accepted, in bytes.
@@ -61,7 +62,7 @@ func (c *configHashKeyCmd) Run(env *environment) error {
 	}
 	key := strings.TrimRight(line, "\r\n")
 	if key == "" || len(key) > maxKey {
-		return fmt.Errorf("a key of 1 to %d bytes is expected on standard input, or --new", maxKey)
+		return fmt.Errorf("the key on standard input must have 1 to %d bytes: pipe a key in, or generate one with --new", maxKey)
 	}
 	_, err = fmt.Fprintln(env.stdout, config.HashKey(key))
 	return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -8,23 +9,28 @@ import (
 	"github.com/sluice-push/sluice/push/delta"
 )
 
-// mostData is the longest data that a difference may make.
-const mostData = 64 << 20
+// maxData is the largest size of the data that applying a delta may produce, in bytes.
+const maxData = 64 << 20
 
-// bases are what a subscriber has of a channel whose publications may come as differences.
-type bases struct {
-	form push.Delta
-	held map[string][]byte // by key
+// deltaState holds a subscriber's current data of a channel whose publications may come as deltas.
+type deltaState struct {
+	form   push.Delta
+	quoted bool              // Fossil deltas, and the data they apply to, are JSON strings
+	held   map[string][]byte // by key
 }
 
-// whole gives a publication its data in full.
-func (b *bases) whole(channel string, p *wirePublication) error {
-	if p.Removed {
+// resolve replaces the data of a publication by the full data: it applies a delta to the data that the subscriber holds for the key.
+func (b *deltaState) resolve(channel string, p *push.Publication) error {
+	switch p.Op {
+	case push.Remove:
 		delete(b.held, p.Key)
 		return nil
+	case push.Clear:
+		clear(b.held)
+		return nil
 	}
-	data := []byte(p.Data)
-	if b.form == push.Fossil {
+	data := p.Data
+	if b.form == push.Fossil && b.quoted {
 		var text string
 		if err := json.Unmarshal(data, &text); err != nil {
 			return fmt.Errorf("data of %s is not a string: %w", channel, err)
@@ -35,16 +41,17 @@ func (b *bases) whole(channel string, p *wirePublication) error {
 		var err error
 		switch base, ok := b.held[p.Key]; {
 		case !ok:
-			return fmt.Errorf("a difference in %s builds on nothing", channel)
+			return fmt.Errorf("delta in %s without a base", channel)
 		case b.form == push.Fossil:
-			data, err = delta.ApplyFossil(nil, base, data, mostData)
+			data, err = delta.ApplyFossil(nil, base, data, maxData)
 		default:
 			data, err = delta.ApplyMergePatch(nil, base, data)
 		}
 		if err != nil {
-			return fmt.Errorf("a difference in %s does not fit: %w", channel, err)
+			return fmt.Errorf("delta in %s cannot be applied: %w", channel, err)
 		}
 	}
-	b.held[p.Key], p.Data = data, data
+	b.held[p.Key] = bytes.Clone(data)
+	p.Data = data
 	return nil
 }

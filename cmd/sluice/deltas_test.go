@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-push/sluice/push/delta"
 )
 
-// TestBases: what a subscriber makes of publications that may be differences.
-func TestBases(t *testing.T) {
+// TestDeltaState: a subscriber resolves publications that may be deltas.
+func TestDeltaState(t *testing.T) {
 	const first, second = `{"n":1,"same":"text"}`, `{"n":2,"same":"text"}`
 	fossil := string(new(delta.Encoder).AppendFossil(nil, []byte(first), []byte(second)))
 	quote := func(s string) string {
@@ -21,12 +21,12 @@ func TestBases(t *testing.T) {
 		return string(b)
 	}
 	type pub struct {
-		in   wirePublication
-		want string // data, or what the error says
+		in   push.Publication
+		want string // the data, or the text of the error
 	}
-	full := func(key, data string) wirePublication { return wirePublication{Key: key, Data: json.RawMessage(data)} }
-	diff := func(key, data string) wirePublication {
-		return wirePublication{Key: key, Data: json.RawMessage(data), Delta: true}
+	full := func(key, data string) push.Publication { return push.Publication{Key: key, Data: []byte(data)} }
+	diff := func(key, data string) push.Publication {
+		return push.Publication{Key: key, Data: []byte(data), Delta: true}
 	}
 	for _, tt := range []struct {
 		name string
@@ -35,14 +35,14 @@ func TestBases(t *testing.T) {
 	}{
 		{"fossil", push.Fossil, []pub{{full("", quote(first)), first}, {diff("", quote(fossil)), second}, {full("", quote(first)), first}}},
 		{"merge", push.Merge, []pub{{full("a", first), first}, {full("b", second), second}, {diff("a", `{"n":2}`), second}}},
-		{"removed", push.Merge, []pub{{full("a", first), first}, {wirePublication{Key: "a", Removed: true}, ""}, {diff("a", `{}`), "builds on nothing"}}},
-		{"other base", push.Fossil, []pub{{full("", quote(`"x"`)), `"x"`}, {diff("", quote(fossil)), "does not fit"}}},
-		{"not a patch", push.Merge, []pub{{full("", first), first}, {diff("", `{"n":`), "does not fit"}}},
+		{"removed", push.Merge, []pub{{full("a", first), first}, {push.Publication{Key: "a", Op: push.Remove}, ""}, {diff("a", `{}`), "without a base"}}},
+		{"other base", push.Fossil, []pub{{full("", quote(`"x"`)), `"x"`}, {diff("", quote(fossil)), "cannot be applied"}}},
+		{"not a patch", push.Merge, []pub{{full("", first), first}, {diff("", `{"n":`), "cannot be applied"}}},
 		{"not a string", push.Fossil, []pub{{full("", first), "is not a string"}}},
 	} {
-		b := &bases{form: tt.form, held: map[string][]byte{}}
+		b := &deltaState{form: tt.form, quoted: true, held: map[string][]byte{}}
 		for i, p := range tt.pubs {
-			err := b.whole("c", &p.in)
+			err := b.resolve("c", &p.in)
 			if got := string(p.in.Data); err == nil && got != p.want || err != nil && !strings.Contains(err.Error(), p.want) {
 				t.Errorf("%s: publication %d is %s: %v, want %s", tt.name, i, got, err, p.want)
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// eventPage is a page of another origin that listens without an SDK.
+// eventPage is a page of another origin that receives events without an SDK.
 const eventPage = `<!doctype html><title>events</title><script>
 const ask = encodeURIComponent(JSON.stringify({subs: {news: {}}}));
 const got = [], errors = [];
@@ -30,7 +30,7 @@ function listen(node) {
 }
 </script>`
 
-// An EventSource comes back by itself from a full node and across a restart, in a page of another origin, and misses nothing
+// An EventSource in a page of another origin reconnects by itself, to a node that was full and after a restart, and misses nothing
 // (Yaffle/EventSource#88, galaxyproject/galaxy#22629, whatwg/html#8297).
 func TestEventSourceComesBack(t *testing.T) {
 	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -48,7 +48,7 @@ func TestEventSourceComesBack(t *testing.T) {
 	b := openTab(t, true)
 	b.do(chromedp.Navigate(pages.URL))
 
-	full, _, err := websocket.Dial(t.Context(), "ws://"+p.public+"/connection/websocket", nil) // takes the only place
+	full, _, err := websocket.Dial(t.Context(), "ws://"+p.public+"/connection/websocket", nil) // takes the only place for a client
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +71,8 @@ func TestEventSourceComesBack(t *testing.T) {
 	}
 }
 
-// channelsPage is a page of another origin that listens to many channels without an SDK. What it got of each is kept once: events that have no id of
-// their own come again after a cut.
+// channelsPage is a page of another origin that receives events of many channels without an SDK. It stores the publications of each channel as a
+// set, because events without an id are repeated after a disconnection.
 const channelsPage = `<!doctype html><title>events</title><script>
 const got = {}, hellos = [], errors = [];
 let events;
@@ -90,8 +90,8 @@ function listen(node, names) {
 }
 </script>`
 
-// TestEventSourceOfManyChannels: a browser that comes back to 128 channels goes on where it was in each, and one whose position cannot be told, as
-// its channels have too many epochs, learns that it may have missed something (tigerlily/redisse#4, whatwg/html#8297).
+// TestEventSourceOfManyChannels: a browser with 128 channels resumes in each after a disconnection. If its channels have too many epochs for an
+// event id, it learns that it may have missed something (tigerlily/redisse#4, whatwg/html#8297).
 func TestEventSourceOfManyChannels(t *testing.T) {
 	const channels = 128
 	for _, tt := range []struct {
@@ -151,7 +151,7 @@ func TestEventSourceOfManyChannels(t *testing.T) {
 }
 
 // awaitEvents waits until an expression about eventPage is true.
-func (b *tab) awaitEvents(expression string) {
+func (b *browserTab) awaitEvents(expression string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, browserPatience)
 	defer cancel()

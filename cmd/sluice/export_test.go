@@ -13,5 +13,5 @@ func RunCommand(stdin string, variables []string, args ...string) (code int, std
 	return code, out.String(), errs.String()
 }
 
-// Presentable returns data of other programs as clients are given it.
-func Presentable(data []byte) ([]byte, error) { return presentable(data) }
+// JSONData returns data of other programs as clients get it.
+func JSONData(data []byte) ([]byte, error) { return jsonData(data) }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,57 +19,60 @@ import (
 
 	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/protocol"
+	clientjson "github.com/sluice-push/sluice/push/protocol/json"
 )
 
-// feedTime bounds how long the clients of a test may take to get what they expect, and feedLine what a client reads at a time.
+// feedTime is the time limit for the clients of a test to get what they expect, and feedLine the size of a client's reads.
 const (
 	feedTime = 3 * time.Minute
 	feedLine = 16 << 20
 )
 
-// feedClient is a subscriber that keeps books of what it receives. When its blade cuts the connection, or the node goes away, it comes
-// back with its positions; when a connection ends in any other way, or anything is received that must not be, it gives up with an error.
+// feedClient is a subscriber that checks what it receives. If its cutter cuts the connection, or the node goes away, it reconnects and resumes
+// from its positions. If a connection ends in any other way, or the server breaks a rule, the client ends with an error.
 type feedClient struct {
 	name      string
-	address   string // of the node, host:port
+	address   string // host:port of the node
 	transport feedTransport
-	blade     *blade
-	hold      <-chan struct{} // not nil: once subscribed, nothing is read until it is closed
-	narrow    bool            // the kernel receives little on its own account
-	outages   *outages        // of the node; nil: it has none
+	cutter    *cutter
+	hold      <-chan struct{} // if not nil, a subscribed client reads nothing until it is closed
+	narrow    bool            // the kernel's receive buffer is small
+	outages   *outages        // of the node; nil: none
 	http      *http.Client
+	balance   func(ctx context.Context) (net.Conn, error) // if not nil, makes the connections instead of the address
 
-	book   *ledger // owned by run until ended is closed
-	cuts   int     // likewise: how often its blade cut it
-	lost   int     // likewise: how often it lost the node
-	lastID string  // likewise: the last event id of an SSE client
+	checker *checker // owned by run until ended is closed
+	cuts    int      // likewise: how often the cutter has cut the client
+	lost    int      // likewise: how often the client has lost the node
+	lastID  string   // likewise: the last event id of an SSE client
 
-	subscribed chan struct{} // closed when it is subscribed to all its channels
-	complete   chan struct{} // closed when it has got all it expects
+	subscribed chan struct{} // closed when the client is subscribed to all its channels
+	complete   chan struct{} // closed when the client has received everything that it expects
 	ended      chan struct{} // closed when run has returned
-	err        error         // what it gave up with; set before ended is closed
+	err        error         // why the client failed; set before ended is closed
 }
 
-// feedTransport connects a client, subscribes and receives until the connection ends, and returns why it did.
+// feedTransport connects a client, subscribes, and receives until the connection ends. It returns why the connection ended. feedkinds_test.go has
+// one for each way in which clients connect.
 type feedTransport func(ctx context.Context, c *feedClient) error
 
-// newFeedClient returns a client that expects something of each of its channels. What is not decided here may be set until it is started.
+// newFeedClient returns a client with an expectation for each of its channels. Other fields may be set until it is started.
 func newFeedClient(name, address string, transport feedTransport, want map[string]*expectation) *feedClient {
 	c := &feedClient{
-		name: name, address: address, transport: transport, blade: &blade{}, book: newLedger(want),
+		name: name, address: address, transport: transport, cutter: &cutter{}, checker: newChecker(want),
 		subscribed: make(chan struct{}), complete: make(chan struct{}), ended: make(chan struct{}),
 	}
 	c.http = &http.Client{Transport: &http.Transport{DialContext: c.dial}}
 	return c
 }
 
-// run lives through connections until ctx ends.
+// run connects again and again until ctx ends.
 func (c *feedClient) run(ctx context.Context) {
 	defer close(c.ended)
 	defer c.http.CloseIdleConnections()
 	for {
 		outage := c.outages.await(ctx)
-		c.blade.sharpen()
+		c.cutter.prepare()
 		err := c.transport(ctx, c)
 		switch wrong := (*violation)(nil); {
 		case errors.As(err, &wrong):
@@ -76,9 +80,9 @@ func (c *feedClient) run(ctx context.Context) {
 			return
 		case ctx.Err() != nil:
 			return
-		case c.blade.fell.Load():
+		case c.cutter.wasCut.Load():
 			c.cuts++
-			c.blade.stayAway(ctx)
+			c.cutter.stayAway(ctx)
 		case c.outages.number() > outage:
 			c.lost++
 		default:
@@ -88,12 +92,12 @@ func (c *feedClient) run(ctx context.Context) {
 	}
 }
 
-// noted tells those who wait how far the client has come. It is called whenever something was entered in the book.
+// noted informs waiters about the client's progress. It is called after every change of the checker.
 func (c *feedClient) noted() {
 	for _, mark := range []struct {
 		reached bool
 		told    chan struct{}
-	}{{c.book.unsubscribed == 0, c.subscribed}, {c.book.incomplete == 0, c.complete}} {
+	}{{c.checker.unsubscribed == 0, c.subscribed}, {c.checker.incomplete == 0, c.complete}} {
 		select {
 		case <-mark.told:
 		default:
@@ -104,9 +108,9 @@ func (c *feedClient) noted() {
 	}
 }
 
-// wait holds a client that is not to read.
+// wait blocks while the client must not read.
 func (c *feedClient) wait(ctx context.Context) {
-	if c.hold == nil || c.book.unsubscribed > 0 {
+	if c.hold == nil || c.checker.unsubscribed > 0 {
 		return
 	}
 	select {
@@ -115,16 +119,60 @@ func (c *feedClient) wait(ctx context.Context) {
 	}
 }
 
-// wsFeed is one WebSocket connection of a client.
-type wsFeed struct {
+// feed is one connection of a client that sends commands.
+type feed struct {
 	client *feedClient
-	conn   *websocket.Conn
-	asked  map[uint32]string // the channels of the subscribe commands that are under way, by their number
-	number uint32            // of the last command
+	send   func(ctx context.Context, cmd *protocol.Command) error
+	asked  map[uint32]string // channels of the pending subscribe commands, by number
+	number uint32            // number of the last command
 	reply  protocol.Reply    // the one being handled
 }
 
-// overWebSocket speaks the client protocol in JSON.
+func newFeed(c *feedClient) *feed { return &feed{client: c, asked: map[uint32]string{}} }
+
+// first returns the commands that connect and subscribe to all channels.
+func (f *feed) first() []*protocol.Command {
+	f.number++
+	commands := []*protocol.Command{{ID: f.number, Kind: protocol.KindConnect}}
+	for name := range f.client.checker.accounts {
+		commands = append(commands, f.subscribe(name))
+	}
+	return commands
+}
+
+// subscribe returns the command that subscribes to a channel from the client's position.
+func (f *feed) subscribe(name string) *protocol.Command {
+	f.number++
+	f.asked[f.number] = name
+	return &protocol.Command{ID: f.number, Kind: protocol.KindSubscribe, Subscribe: f.client.checker.request(name)}
+}
+
+// handle processes the reply.
+func (f *feed) handle(ctx context.Context) error {
+	r, checker := &f.reply, f.client.checker
+	switch {
+	case r.Error != nil:
+		return violated("command %d was refused: %v", r.ID, r.Error)
+	case r.IsPing():
+		return f.send(ctx, &protocol.Command{})
+	case r.Kind == protocol.KindConnect:
+		return nil
+	case r.Kind == protocol.KindSubscribe && f.asked[r.ID] != "":
+		name := f.asked[r.ID]
+		delete(f.asked, r.ID)
+		return checker.enter(name, &r.Subscribe)
+	case r.Kind == protocol.KindPush && r.Push.Kind == protocol.PushPublication:
+		return checker.publication(r.Push.Channel, &r.Push.Publication)
+	case r.Kind == protocol.KindPush && r.Push.Kind == protocol.PushUnsubscribe && r.Push.Unsubscribe.Code >= 2500:
+		if err := checker.leave(r.Push.Channel); err != nil {
+			return err
+		}
+		return f.send(ctx, f.subscribe(r.Push.Channel))
+	}
+	return violated("nobody asked for reply %+v", *r)
+}
+
+// overWebSocket uses the client protocol in JSON, with the WebSocket of another implementation.
 func overWebSocket(ctx context.Context, c *feedClient) error {
 	conn, _, err := websocket.Dial(ctx, "ws://"+c.address+"/connection/websocket", &websocket.DialOptions{HTTPClient: c.http})
 	if err != nil {
@@ -132,22 +180,39 @@ func overWebSocket(ctx context.Context, c *feedClient) error {
 	}
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(feedLine)
-	f := &wsFeed{client: c, conn: conn, asked: map[uint32]string{}, number: 1}
-	first := protocol.AppendCommand(nil, &protocol.Command{ID: 1, Kind: protocol.KindConnect})
-	for name := range c.book.accounts {
-		first = append(append(first, '\n'), f.subscribe(name)...)
+	f := newFeed(c)
+	f.send = func(ctx context.Context, cmd *protocol.Command) error {
+		return conn.Write(ctx, websocket.MessageText, clientjson.AppendCommand(nil, cmd))
+	}
+	var first []byte
+	for _, cmd := range f.first() {
+		first = append(clientjson.AppendCommand(first, cmd), '\n')
 	}
 	if err := conn.Write(ctx, websocket.MessageText, first); err != nil {
 		return err
 	}
+	return c.messages(ctx, conn, func(line []byte) error {
+		if err := clientjson.DecodeReply(line, &f.reply); err != nil {
+			return violated("%.200s: %v", line, err)
+		}
+		return f.handle(ctx)
+	})
+}
+
+// messages processes the lines of all WebSocket messages until the connection ends.
+func (c *feedClient) messages(ctx context.Context, conn *websocket.Conn, handle func(line []byte) error) error {
 	for {
 		c.wait(ctx)
 		_, frame, err := conn.Read(ctx)
 		if err != nil {
 			return err
 		}
-		for line, rest := protocol.NextLine(frame); line != nil; line, rest = protocol.NextLine(rest) {
-			if err := f.handle(ctx, line); err != nil {
+		for line, rest := clientjson.NextLine(frame); line != nil; line, rest = clientjson.NextLine(rest) {
+			if err := handle(line); err != nil {
+				// The library takes the beginning of a message for all of it if the connection ends inside.
+				if _, _, ended := conn.Read(ctx); ended != nil {
+					return ended
+				}
 				return err
 			}
 			c.noted()
@@ -155,48 +220,10 @@ func overWebSocket(ctx context.Context, c *feedClient) error {
 	}
 }
 
-// subscribe returns the command that subscribes to a channel, from where the client is in it.
-func (f *wsFeed) subscribe(name string) []byte {
-	f.number++
-	f.asked[f.number] = name
-	at := f.client.book.accounts[name].at
-	cmd := protocol.Command{ID: f.number, Kind: protocol.KindSubscribe}
-	cmd.Subscribe = protocol.SubscribeRequest{Channel: name, Recover: at.Epoch != "", Position: at}
-	return protocol.AppendCommand(nil, &cmd)
-}
-
-// handle takes in one line from the server.
-func (f *wsFeed) handle(ctx context.Context, line []byte) error {
-	r, book := &f.reply, f.client.book
-	if err := protocol.DecodeReply(line, r); err != nil {
-		return violated("%.200s: %v", line, err)
-	}
-	switch {
-	case r.Error != nil:
-		return violated("command %d was refused: %v", r.ID, r.Error)
-	case r.IsPing():
-		return f.conn.Write(ctx, websocket.MessageText, protocol.AppendCommand(nil, &protocol.Command{}))
-	case r.Kind == protocol.KindConnect:
-		return nil
-	case r.Kind == protocol.KindSubscribe && f.asked[r.ID] != "":
-		name := f.asked[r.ID]
-		delete(f.asked, r.ID)
-		return book.enter(name, &r.Subscribe)
-	case r.Kind == protocol.KindPush && r.Push.Kind == protocol.PushPublication:
-		return book.publication(r.Push.Channel, &r.Push.Publication)
-	case r.Kind == protocol.KindPush && r.Push.Kind == protocol.PushUnsubscribe && r.Push.Unsubscribe.Code >= 2500:
-		if err := book.leave(r.Push.Channel); err != nil {
-			return err
-		}
-		return f.conn.Write(ctx, websocket.MessageText, f.subscribe(r.Push.Channel))
-	}
-	return violated("nobody asked for %.200s", line)
-}
-
 // overSSE reads server-sent events.
 func overSSE(ctx context.Context, c *feedClient) error {
 	subs := map[string]struct{}{}
-	for name := range c.book.accounts {
+	for name := range c.checker.accounts {
 		subs[name] = struct{}{}
 	}
 	connect, err := json.Marshal(map[string]any{"subs": subs})
@@ -223,7 +250,7 @@ func overSSE(ctx context.Context, c *feedClient) error {
 	return c.events(resp.Body)
 }
 
-// events takes in events until there are no more. An event counts when it is whole (WHATWG HTML § 9.2.6): so does its id.
+// events processes events until there are no more. Only complete events count, and only their ids (WHATWG HTML § 9.2.6).
 func (c *feedClient) events(body io.Reader) error {
 	in := bufio.NewReaderSize(body, 64<<10)
 	var id, data string
@@ -239,7 +266,7 @@ func (c *feedClient) events(body io.Reader) error {
 			id = value
 		case "data":
 			data = value
-		case "retry": // this client comes again when its test says so
+		case "retry": // the test decides when this client reconnects
 		case "":
 			if err := c.event([]byte(data)); err != nil {
 				return err
@@ -252,18 +279,23 @@ func (c *feedClient) events(body io.Reader) error {
 	}
 }
 
-// event takes in the data of one event.
+// event processes the push of one event.
 func (c *feedClient) event(data []byte) error {
 	var p protocol.Push
-	if err := protocol.DecodePush(data, &p); err != nil {
+	if err := clientjson.DecodePush(data, &p); err != nil {
 		return violated("%.200s: %v", data, err)
 	}
+	return c.push(&p)
+}
+
+// push processes a push to a client that only listens.
+func (c *feedClient) push(p *protocol.Push) error {
 	switch {
 	case p.Kind == protocol.PushPublication:
-		return c.book.publication(p.Channel, &p.Publication)
+		return c.checker.publication(p.Channel, &p.Publication)
 	case p.Kind == protocol.PushConnect:
 		for name, result := range p.Connect.Subs {
-			if err := c.book.enter(name, &result); err != nil {
+			if err := c.checker.enter(name, &result); err != nil {
 				return err
 			}
 		}
@@ -271,21 +303,21 @@ func (c *feedClient) event(data []byte) error {
 	case p.Kind == protocol.PushUnknown && p.Channel == "":
 		return nil // the ping
 	}
-	return violated("nobody asked for %.200s", data)
+	return violated("nobody asked for push %+v", *p)
 }
 
-// crowd is the clients of a test. Whatever they give up with fails the test.
-type crowd struct {
+// clientGroup is the clients of a test. If one fails, the test fails.
+type clientGroup struct {
 	t       *testing.T
 	clients []*feedClient
 	end     context.CancelFunc
 	running sync.WaitGroup
 }
 
-// startCrowd starts clients and returns when all of them are subscribed.
-func startCrowd(t *testing.T, clients ...*feedClient) *crowd {
+// startClients starts clients and returns when all are subscribed.
+func startClients(t *testing.T, clients ...*feedClient) *clientGroup {
 	t.Helper()
-	c := &crowd{t: t, clients: clients}
+	c := &clientGroup{t: t, clients: clients}
 	ctx, end := context.WithCancel(context.Background())
 	c.end = end
 	for _, client := range clients {
@@ -296,14 +328,14 @@ func startCrowd(t *testing.T, clients ...*feedClient) *crowd {
 	return c
 }
 
-// awaitComplete returns when all clients have got what they expect, and ends them.
-func (c *crowd) awaitComplete() {
+// awaitComplete waits until all clients have received what they expect, and stops them.
+func (c *clientGroup) awaitComplete() {
 	c.t.Helper()
 	c.await("complete", func(client *feedClient) <-chan struct{} { return client.complete })
 	c.stop()
 }
 
-func (c *crowd) await(what string, mark func(*feedClient) <-chan struct{}) {
+func (c *clientGroup) await(what string, mark func(*feedClient) <-chan struct{}) {
 	c.t.Helper()
 	late := time.NewTimer(feedTime)
 	defer late.Stop()
@@ -311,22 +343,22 @@ func (c *crowd) await(what string, mark func(*feedClient) <-chan struct{}) {
 		select {
 		case <-mark(client):
 		case <-client.ended:
-			c.t.Fatalf("%s gave up: %v\n%v", client.name, client.err, client.book)
+			c.t.Fatalf("%s gave up: %v\n%v", client.name, client.err, client.checker)
 		case <-late.C:
 			c.stop()
-			c.t.Fatalf("%s is not %s (error: %v):\n%v", client.name, what, client.err, client.book)
+			c.t.Fatalf("%s is not %s (error: %v):\n%v", client.name, what, client.err, client.checker)
 		}
 	}
 }
 
-// stop ends all clients and waits for them: their books may be read afterwards.
-func (c *crowd) stop() {
+// stop stops all clients and waits for their end. Their checkers may be read afterwards.
+func (c *clientGroup) stop() {
 	c.end()
 	testwait.Return(c.t, c.running.Wait)
 }
 
-// cuts returns how often clients of the crowd were cut.
-func (c *crowd) cuts() int {
+// cuts returns how often clients of the group were cut.
+func (c *clientGroup) cuts() int {
 	n := 0
 	for _, client := range c.clients {
 		n += client.cuts

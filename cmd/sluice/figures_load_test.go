@@ -20,10 +20,11 @@ import (
 	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/protocol"
+	"github.com/sluice-push/sluice/push/protocol/json"
 )
 
-// caller calls publish of the HTTP API over several connections, on each one call after the other. It speaks HTTP just well enough for
-// that, so that the machine has its time for the node: net/http would take as much as the node does.
+// caller calls publish of the HTTP API over several connections, on each one call after the other. It implements only the necessary parts of
+// HTTP, because net/http would use as much CPU time as the node under test.
 type caller struct {
 	b     *testing.B
 	conns []*callerConn
@@ -121,7 +122,7 @@ func (c *caller) each(n int, body func(i int) string) []push.Position {
 	return positions
 }
 
-// during publishes for some time and returns how many publications were acknowledged, and how long it took.
+// during publishes for a given time. It returns how many publications were acknowledged, and how long that took.
 func (c *caller) during(d time.Duration, body func(i int) string) (int, time.Duration) {
 	c.b.Helper()
 	var n atomic.Int64
@@ -153,8 +154,8 @@ func (c *caller) run(work func(*callerConn) error) {
 	}
 }
 
-// BenchmarkFiguresPublish: the highest rate of acknowledged publications over the HTTP API, by 64 connections, and what they cost the
-// node. Rounds of the brokers take turns.
+// BenchmarkFiguresPublish measures the highest rate of acknowledged publications over the HTTP API with 64 connections, and their cost for the
+// node. Rounds alternate between the brokers.
 func BenchmarkFiguresPublish(b *testing.B) {
 	rounds, span := sized(1, 3), sized(200*time.Millisecond, 5*time.Second)
 	for _, channels := range []int{1, 2000} {
@@ -191,8 +192,8 @@ func BenchmarkFiguresPublish(b *testing.B) {
 	}
 }
 
-// BenchmarkFiguresLatency: how long it is from the call of the HTTP API to the publication at a WebSocket client, at 100 publications a
-// second. Rounds of the brokers take turns.
+// BenchmarkFiguresLatency measures the time from the call of the HTTP API to the arrival of the publication at a WebSocket client, at 100
+// publications a second. Rounds alternate between the brokers.
 func BenchmarkFiguresLatency(b *testing.B) {
 	rounds, each := sized(1, 3), sized(100, 1000)
 	for b.Loop() {
@@ -217,7 +218,7 @@ func BenchmarkFiguresLatency(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// latencies publishes n times, 100 times a second, and returns how long each was on its way to a subscriber.
+// latencies publishes n times, 100 times a second, and returns the latency of each publication at a subscriber.
 func latencies(b *testing.B, p *process, n int) []time.Duration {
 	b.Helper()
 	conn := figureClient(b, p)
@@ -232,7 +233,7 @@ func latencies(b *testing.B, p *process, n int) []time.Duration {
 		for len(out) < n {
 			var r protocol.Reply
 			err := readReplies(conn, func(line []byte) error {
-				if err := protocol.DecodeReply(line, &r); err != nil || r.Kind != protocol.KindPush {
+				if err := json.DecodeReply(line, &r); err != nil || r.Kind != protocol.KindPush {
 					return err
 				}
 				sent, err := strconv.ParseInt(string(r.Push.Publication.Data), 10, 64)
@@ -262,7 +263,7 @@ func latencies(b *testing.B, p *process, n int) []time.Duration {
 	return out
 }
 
-// figureClient connects a client. It gives up after a time.
+// figureClient connects a client, with a timeout.
 func figureClient(b *testing.B, p *process) *websocket.Conn {
 	b.Helper()
 	conn, resp, err := websocket.DefaultDialer.Dial("ws://"+p.public+"/connection/websocket", nil)
@@ -278,15 +279,15 @@ func figureClient(b *testing.B, p *process) *websocket.Conn {
 	return conn
 }
 
-// subscribeAll connects a client to its channels, at positions if there are, and returns when all are answered.
+// subscribeAll subscribes a client to its channels, from positions if there are any, and returns when all subscriptions are answered.
 func subscribeAll(conn *websocket.Conn, channels []string, at []push.Position) error {
-	frame := protocol.AppendCommand(nil, &protocol.Command{ID: 1, Kind: protocol.KindConnect})
+	frame := json.AppendCommand(nil, &protocol.Command{ID: 1, Kind: protocol.KindConnect})
 	for i, name := range channels {
 		cmd := protocol.Command{ID: uint32(i + 2), Kind: protocol.KindSubscribe, Subscribe: protocol.SubscribeRequest{Channel: name}}
 		if at != nil {
 			cmd.Subscribe.Recover, cmd.Subscribe.Position = true, at[i]
 		}
-		frame = protocol.AppendCommand(append(frame, '\n'), &cmd)
+		frame = json.AppendCommand(append(frame, '\n'), &cmd)
 	}
 	if err := conn.WriteMessage(websocket.TextMessage, frame); err != nil {
 		return err
@@ -295,7 +296,7 @@ func subscribeAll(conn *websocket.Conn, channels []string, at []push.Position) e
 	for answered < len(channels) {
 		var r protocol.Reply
 		err := readReplies(conn, func(line []byte) error {
-			switch err := protocol.DecodeReply(line, &r); {
+			switch err := json.DecodeReply(line, &r); {
 			case err != nil:
 				return err
 			case r.Error != nil:
@@ -315,13 +316,13 @@ func subscribeAll(conn *websocket.Conn, channels []string, at []push.Position) e
 	return nil
 }
 
-// readReplies takes the lines of one frame.
+// readReplies calls take with the lines of one frame.
 func readReplies(conn *websocket.Conn, take func(line []byte) error) error {
 	_, frame, err := conn.ReadMessage()
 	if err != nil {
 		return err
 	}
-	for line, rest := protocol.NextLine(frame); line != nil; line, rest = protocol.NextLine(rest) {
+	for line, rest := json.NextLine(frame); line != nil; line, rest = json.NextLine(rest) {
 		if err := take(line); err != nil {
 			return err
 		}
@@ -329,9 +330,8 @@ func readReplies(conn *websocket.Conn, take func(line []byte) error) error {
 	return nil
 }
 
-// BenchmarkFiguresChannels: a node that holds many channels, each with one publication, is started again. Clients come back to all of them
-// at once, from before that publication: until all are answered, every channel has to be loaded. In the end the node is told to end
-// while all are there.
+// BenchmarkFiguresChannels restarts a node that has many channels with one publication each. Clients then resume in all of them at once, from
+// before that publication, so that the node must load every channel. At the end the node is told to end while all clients are connected.
 func BenchmarkFiguresChannels(b *testing.B) {
 	for _, presence := range []bool{false, true} {
 		b.Run(fmt.Sprintf("presence=%t", presence), func(b *testing.B) { manyChannels(b, presence) })
@@ -364,7 +364,7 @@ func manyChannels(b *testing.B, presence bool) {
 		b.ReportMetric((p.cpu() - cpu).Seconds(), "CPU-s-for-that")
 		b.ReportMetric(mebibytes(p.resident()), "MiB-with-clients")
 		var reading sync.WaitGroup
-		for _, conn := range conns { // until it is told to go: who does not answer is waited for
+		for _, conn := range conns { // read until the node disconnects the client; otherwise the node would wait for the client's answer
 			reading.Go(func() {
 				for _, _, err := conn.ReadMessage(); err == nil; {
 					_, _, err = conn.ReadMessage()
@@ -384,7 +384,7 @@ func manyChannels(b *testing.B, presence bool) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// comeBack subscribes to all channels, as many with each client, and returns the clients when all are answered.
+// comeBack resumes all channels with several clients, the same number with each. It returns the clients when all subscriptions are answered.
 func comeBack(b *testing.B, p *process, names []string, positions []push.Position) []*websocket.Conn {
 	b.Helper()
 	const each = 100 // subscriptions of a client

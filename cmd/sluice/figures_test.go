@@ -18,12 +18,12 @@ import (
 	"github.com/sluice-push/sluice/push/config"
 )
 
-// The benchmarks of these files measure the command as users run it: a process of its own, built without the race detector, and clients
-// in this one. docs/benchmarks.md has what they found. By default they are short, to see that they work; full figures, which take
-// some minutes and a quiet machine, are asked for by a variable of the environment: make figures.
+// The benchmarks in these files measure the command as users run it: in its own process, built without the race detector, with clients in the
+// process of the test. docs/benchmarks.md has the results. By default the benchmarks are short and only show that they work. The variable
+// figuresVariable selects full figures, which take some minutes and need an idle machine: make figures.
 const figuresVariable = "SLUICE_FIGURES"
 
-// sized returns small, or full where full figures are asked for.
+// sized returns small, or full if full figures are requested.
 func sized[T any](small, full T) T {
 	if os.Getenv(figuresVariable) == "full" {
 		return full
@@ -31,13 +31,13 @@ func sized[T any](small, full T) T {
 	return small
 }
 
-// figureKinds are the brokers that figures are taken of, side by side.
+// figureKinds returns the brokers that the benchmarks compare.
 func figureKinds() []string { return []string{"memory", "nats"} }
 
-// figureKey is what the HTTP API of these nodes wants to be shown.
+// figureKey is the API key of these nodes.
 const figureKey = "the key of the figures"
 
-// figureConfig is of a node with one of these brokers, which keeps presence or does not.
+// figureConfig returns the configuration of a node with one of these brokers, with or without presence.
 func figureConfig(kind string, presence bool) string {
 	allow := "subscribe: [anonymous], publish: [api], history: [api], presence: []"
 	if presence {
@@ -73,7 +73,7 @@ func figureNode(b *testing.B, config, folder string) (*process, time.Duration) {
 	return p, time.Since(began)
 }
 
-// finish ends a node in order.
+// finish shuts down a node.
 func (p *process) finish() {
 	p.t.Helper()
 	if code := p.terminate(); code != 0 {
@@ -85,7 +85,7 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 
 func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// BenchmarkFiguresIdle: what a node without clients needs, from its start on an empty folder until it is ready, and then.
+// BenchmarkFiguresIdle measures a node without clients: its start on an empty folder until it is ready, and its use of resources afterwards.
 func BenchmarkFiguresIdle(b *testing.B) {
 	for _, kind := range figureKinds() {
 		b.Run(kind, func(b *testing.B) {
@@ -107,7 +107,7 @@ func BenchmarkFiguresIdle(b *testing.B) {
 	}
 }
 
-// goroutines returns how many there are in the node.
+// goroutines returns the number of the node's goroutines.
 func (p *process) goroutines() int {
 	p.t.Helper()
 	resp, err := http.Get("http://" + p.internal + "/debug/pprof/goroutine?debug=1")
@@ -128,8 +128,8 @@ func (p *process) goroutines() int {
 	return n
 }
 
-// BenchmarkFiguresTable: a table channel is there again after a restart. One client subscribes as soon as the node is ready and has all
-// rows; and apart from that, how much of it the broker takes to load them.
+// BenchmarkFiguresTable measures how long a table channel takes to be available after a restart. One client subscribes as soon as the node is
+// ready, and gets all rows. A second figure is how long the broker takes to load them.
 func BenchmarkFiguresTable(b *testing.B) {
 	rows := sized(500, 10_000)
 	folder := b.TempDir()
@@ -183,7 +183,7 @@ func loadRows(b *testing.B, folder string, rows int) time.Duration {
 		b.Fatal(err)
 	}
 	began, n := time.Now(), 0
-	_, err = j.Load(b.Context(), "rows:all", func(push.Publication) error {
+	_, err = j.Load(b.Context(), "rows:all", broker.LoadOptions{}, func(broker.Message) error {
 		n++
 		return nil
 	})
@@ -193,7 +193,7 @@ func loadRows(b *testing.B, folder string, rows int) time.Duration {
 	return time.Since(began)
 }
 
-// rowsNamespace is what the node makes of figureConfig.
+// rowsNamespace returns the namespace that a node makes of figureConfig.
 func rowsNamespace() broker.Namespace {
 	return broker.Namespace{
 		Name: "rows", Mode: push.Table, History: push.History{Size: 100, Age: 5 * time.Minute}, Partitions: 1, Durable: true,

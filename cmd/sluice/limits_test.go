@@ -20,14 +20,14 @@ import (
 	"github.com/sluice-push/sluice/internal/testwait"
 )
 
-// limitChannel is the channel of tests of limits.
+// limitChannel is the channel that these tests publish to.
 const limitChannel = "big:news"
 
-// limitRefused is the code of the error for what is larger than a limit.
+// limitRefused is the error code for data that exceeds a limit.
 const limitRefused = 106
 
-// TestMessageBytes: limits.message_bytes is the same on every way in and with every broker. What is as long as it allows is stored and comes out
-// on every way; one byte more is refused, for good.
+// TestMessageBytes: limits.message_bytes is the same for every way to publish and for every broker. Data of exactly that length is stored and
+// delivered by every way to read. One byte more is refused with a permanent error.
 func TestMessageBytes(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -35,7 +35,7 @@ func TestMessageBytes(t *testing.T) {
 		most   int
 	}{
 		{"memory", 64 << 10},
-		{"memory", 1<<20 + 64<<10}, // above what parts of a node have as their own default
+		{"memory", 1<<20 + 64<<10}, // above the default of some parts of a node
 		{"nats", 64 << 10},
 		{"nats", 1<<20 + 64<<10},
 	}
@@ -45,7 +45,7 @@ func TestMessageBytes(t *testing.T) {
 			ways := limitWays()
 			if tt.broker == "nats" {
 				address := freePort(t)
-				settings += fmt.Sprintf("broker: {listen: %q}\n", address)
+				settings += fmt.Sprintf("broker: {nats: {listen: %q}}\n", address)
 				ways["NATS"] = overNATS(address)
 			} else {
 				settings += "broker: {kind: memory}\n"
@@ -71,11 +71,11 @@ func TestMessageBytes(t *testing.T) {
 	}
 }
 
-// TestQueryOfStreams: a browser that may listen to its channels may come back to them, with all that a Last-Event-ID can be.
+// TestQueryOfStreams: a browser that may subscribe to its channels can also resume them, even with the longest possible Last-Event-ID.
 func TestQueryOfStreams(t *testing.T) {
 	node := startNode(t, "--insecure")
 	for _, tt := range []struct {
-		channels, bytes int // how many, and how long their names are
+		channels, bytes int // number of channels, and length of their names
 		status          int
 	}{
 		{128, 150, http.StatusOK},
@@ -106,10 +106,10 @@ func TestQueryOfStreams(t *testing.T) {
 	}
 }
 
-// limitWay publishes so many bytes, as that way counts them, and returns the data and the code of the error, 0 if there is none.
+// limitWay publishes size bytes, as its way counts them. It returns the data and the error code, 0 if there is no error.
 type limitWay func(node *process, size int) (data string, code uint32)
 
-// limitText is JSON of so many bytes that no other call has returned.
+// limitText returns size bytes of JSON that no other call has returned.
 func limitText(size int) string {
 	limitTexts++
 	text := fmt.Sprintf("%09d", limitTexts)
@@ -118,7 +118,7 @@ func limitText(size int) string {
 
 var limitTexts int
 
-// limitWays are those that there are with every broker.
+// limitWays returns the ways to publish that work with every broker.
 func limitWays() map[string]limitWay {
 	return map[string]limitWay{
 		"data": func(node *process, size int) (string, uint32) {
@@ -138,7 +138,7 @@ func limitWays() map[string]limitWay {
 			data := limitText(size)
 			var body bytes.Buffer
 			z := gzip.NewWriter(&body)
-			_, _ = z.Write([]byte(`{"channel":"` + limitChannel + `","data":` + data + `}`)) // into memory
+			_, _ = z.Write([]byte(`{"channel":"` + limitChannel + `","data":` + data + `}`)) // writes to memory, so no error is possible
 			_ = z.Close()
 			return data, node.refusalOf("publish", "gzip", body.Bytes())
 		},
@@ -152,8 +152,8 @@ func limitWays() map[string]limitWay {
 	}
 }
 
-// overNATS publishes without Sluice. One byte beyond is what the server refuses, which takes more than the limit: there is room for what is around
-// the data of publications.
+// overNATS publishes without Sluice. One byte too many means one more than the NATS server accepts. That is more than the limit, because the
+// server allows for the fields around the data.
 func overNATS(address string) limitWay {
 	return func(node *process, size int) (string, uint32) {
 		conn, err := nats.Connect("nats://" + address)
@@ -165,7 +165,7 @@ func overNATS(address string) limitWay {
 			size = int(conn.MaxPayload()) + 1
 		}
 		data := limitText(size)
-		answer, err := conn.Request("sluice.big.s."+limitChannel, []byte(data), troubleTime)
+		answer, err := conn.Request("sluice.big.s."+limitChannel, []byte(data), faultTime)
 		switch {
 		case errors.Is(err, nats.ErrMaxPayload):
 			return data, limitRefused
@@ -206,7 +206,7 @@ func (p *process) refusalOf(method, encoding string, body []byte) uint32 {
 	return reply.Error.Code
 }
 
-// limitReply is what tests of limits look at in a reply.
+// limitReply holds the fields of a reply that these tests check.
 type limitReply struct {
 	ID    uint32
 	Error struct{ Code uint32 }
@@ -224,7 +224,7 @@ type limitPush struct {
 
 type limitPublication struct{ Data json.RawMessage }
 
-// limitClient returns a WebSocket client that has connected.
+// limitClient returns a connected WebSocket client.
 func (p *process) limitClient(connect string) *websocket.Conn {
 	p.t.Helper()
 	c, _, err := websocket.Dial(testwait.Context(p.t), "ws://"+p.public+"/connection/websocket", nil)
@@ -247,7 +247,7 @@ func limitAsk(t testing.TB, c *websocket.Conn, command string) limitReply {
 	return limitNext(t, c, func(r *limitReply) bool { return r.ID != 0 })
 }
 
-// limitNext returns the next reply or push that is wanted.
+// limitNext returns the next reply or push that matches.
 func limitNext(t testing.TB, c *websocket.Conn, wanted func(*limitReply) bool) limitReply {
 	t.Helper()
 	for {
@@ -267,13 +267,13 @@ func limitNext(t testing.TB, c *websocket.Conn, wanted func(*limitReply) bool) l
 	}
 }
 
-// limitOut is a way on which publications come out. It reports whether the newest one comes as it was published.
+// limitOut is a way to read publications. It reports whether the newest one arrives as it was published.
 type limitOut struct {
 	name  string
 	gives func(data string) bool
 }
 
-// limitOuts are the ways out, those first that wait: what was published without Sluice need not be there at once.
+// limitOuts returns the ways to read. The ways that wait come first, because a publication made without Sluice may arrive later.
 func (p *process) limitOuts(t *testing.T) []limitOut {
 	t.Helper()
 	const since = `{"id":2,"subscribe":{"channel":"` + limitChannel + `","recover":true}}`
@@ -302,7 +302,7 @@ func (p *process) limitOuts(t *testing.T) []limitOut {
 		}},
 		{"API, history", func(data string) bool {
 			var want any
-			_ = json.Unmarshal([]byte(data), &want) // it is JSON
+			_ = json.Unmarshal([]byte(data), &want) // data is valid JSON
 			found, _ := p.api("history", map[string]any{"channel": limitChannel, "limit": 10})["publications"].([]any)
 			last, isObject := found[len(found)-1].(map[string]any)
 			return isObject && last["data"] == want
@@ -314,8 +314,8 @@ func isLast(found []limitPublication, data string) bool {
 	return len(found) > 0 && string(found[len(found)-1].Data) == data
 }
 
-// limitEvents begins a stream of events of the channel and returns a function that returns the next event with publications, if the stream begins
-// with such, or otherwise the next publication.
+// limitEvents opens an event stream of the channel. It returns a function that returns the next event with publications. If the stream begins
+// with publications in its first event, that event comes first.
 func (p *process) limitEvents(t *testing.T, subscription string) (next func() limitPush) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,29 +10,32 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/sluice-push/sluice/cmd/sluice/internal/clientconn"
 )
 
 // cli holds the commands. Each is a struct with its flags and a Run method, in a file of its own.
 type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Run a node."`
 	Pub     pubCmd     `cmd:"" help:"Publish to a channel."`
-	Sub     subCmd     `cmd:"" help:"Print what is published to channels."`
-	Replay  replayCmd  `cmd:"" help:"Publish recorded traffic, at its pace or faster."`
-	Bench   benchCmd   `cmd:"" help:"Put load on a server, and compare what came of it."`
-	Config  configCmd  `cmd:"" help:"Check, print and prepare the configuration."`
+	Sub     subCmd     `cmd:"" help:"Subscribe to channels and print their publications."`
+	Replay  replayCmd  `cmd:"" help:"Publish recorded traffic at its recorded speed, or faster."`
+	Bench   benchCmd   `cmd:"" help:"Run a load test against a server, and compare results."`
+	Config  configCmd  `cmd:"" help:"Check and explain the configuration, print the default one, and hash API keys."`
+	Token   tokenCmd   `cmd:"" help:"Make and check the tokens of clients."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 
-	BenchWorker benchWorkerCmd `cmd:"" hidden:"" help:"Hold clients of a run of load, which starts this command itself."`
+	BenchWorker benchWorkerCmd `cmd:"" hidden:"" help:"Run a share of the clients of a load test. sluice bench run starts this command itself."`
 }
 
-// environment is what a command sees of the world; it is passed to the Run methods, so that tests can bring their own.
+// environment holds the streams and variables of the process. The Run methods get it as an argument, so that tests can replace it.
 type environment struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	variables      []string // as os.Environ returns them
 }
 
-// variable returns the value of a variable of the environment, the last one if there are several; empty when it is not set.
+// variable returns the value of an environment variable, the last one if there are several, and "" if it is not set.
 func (e *environment) variable(name string) (value string) {
 	for _, v := range e.variables {
 		if of, text, _ := strings.Cut(v, "="); of == name {
@@ -60,11 +63,15 @@ func run(args []string, env *environment) int {
 	parser, err := kong.New(
 		&cli{},
 		kong.Name("sluice"),
-		kong.Description("Pushes live data to very many clients."),
+		kong.Description("Sluice pushes live data to very many clients."),
 		kong.Writers(env.stdout, env.stderr),
 		kong.Help(printHelp),
-		kong.Exit(func(c int) { code, done = c, true }), // --help has been printed
+		kong.Exit(func(c int) { code, done = c, true }), // --help has printed the help
 		kong.Bind(env),
+		kong.Vars{
+			"transports": strings.Join(clientconn.Transports(), ", "),
+			"protocols":  strings.Join(clientconn.Protocols(), ", "),
+		},
 	)
 	if err != nil {
 		panic(err) // the tags of cli are wrong
@@ -84,7 +91,8 @@ func run(args []string, env *environment) int {
 	return exitOK
 }
 
-// printHelp prints the help of a command. Of one that stands for another when it is given alone, it is that of the other, which has the flags.
+// printHelp prints the help of a command. If the command has a default subcommand, printHelp prints the help of that, because the subcommand has
+// the flags.
 func printHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	if node := ctx.Selected(); node != nil && node.DefaultCmd != nil {
 		ctx.Path = append(ctx.Path, &kong.Path{Command: node.DefaultCmd})

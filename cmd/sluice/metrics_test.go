@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/protocol"
+	"github.com/sluice-push/sluice/push/protocol/json"
 )
 
 // scrape returns the metrics of a node, with native histograms.
@@ -43,8 +44,8 @@ func (p *process) scrape() map[string]*dto.MetricFamily {
 	}
 }
 
-// metric adds up the values of a metric, of a histogram the number of observations, over all that have some labels, given as name and
-// value in turn.
+// metric returns the sum of a metric over all series that have the given labels, which are pairs of name and value. For a histogram it is the
+// number of observations.
 func metric(f *dto.MetricFamily, labels ...string) (sum float64) {
 next:
 	for _, m := range f.GetMetric() {
@@ -62,7 +63,7 @@ next:
 	return sum
 }
 
-// eventuallyShown waits until the metrics of a node are as they should be.
+// eventuallyShown waits until the metrics of a node satisfy a condition.
 func (p *process) eventuallyShown(what string, holds func(map[string]*dto.MetricFamily) bool) {
 	p.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -82,28 +83,28 @@ func (p *process) eventuallyShown(what string, holds func(map[string]*dto.Metric
 	}
 }
 
-// shownClient is a WebSocket client that says what the test says.
-type shownClient struct {
+// metricsClient is a WebSocket client that sends what the test tells it to.
+type metricsClient struct {
 	t    *testing.T
 	conn *websocket.Conn
 }
 
-func (p *process) shownClient(t *testing.T) *shownClient {
+func (p *process) metricsClient(t *testing.T) *metricsClient {
 	t.Helper()
 	conn, _, err := websocket.Dial(t.Context(), "ws://"+p.public+"/connection/websocket", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.CloseNow() })
-	c := &shownClient{t, conn}
+	c := &metricsClient{t, conn}
 	c.ask(&protocol.Command{ID: 1, Kind: protocol.KindConnect})
 	return c
 }
 
-// ask sends a command and returns its answer, passing over what is pushed.
-func (c *shownClient) ask(cmd *protocol.Command) *protocol.Reply {
+// ask sends a command and returns its answer. It skips pushes.
+func (c *metricsClient) ask(cmd *protocol.Command) *protocol.Reply {
 	c.t.Helper()
-	if err := c.conn.Write(c.t.Context(), websocket.MessageText, protocol.AppendCommand(nil, cmd)); err != nil {
+	if err := c.conn.Write(c.t.Context(), websocket.MessageText, json.AppendCommand(nil, cmd)); err != nil {
 		c.t.Fatal(err)
 	}
 	for {
@@ -111,9 +112,9 @@ func (c *shownClient) ask(cmd *protocol.Command) *protocol.Reply {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		for line, rest := protocol.NextLine(frame); line != nil; line, rest = protocol.NextLine(rest) {
+		for line, rest := json.NextLine(frame); line != nil; line, rest = json.NextLine(rest) {
 			r := new(protocol.Reply)
-			if err := protocol.DecodeReply(line, r); err != nil {
+			if err := json.DecodeReply(line, r); err != nil {
 				c.t.Fatal(err)
 			}
 			if r.ID == cmd.ID {
@@ -124,7 +125,7 @@ func (c *shownClient) ask(cmd *protocol.Command) *protocol.Reply {
 }
 
 // subscribe subscribes to a channel, from a position unless that is zero.
-func (c *shownClient) subscribe(name string, at push.Position) push.Position {
+func (c *metricsClient) subscribe(name string, at push.Position) push.Position {
 	c.t.Helper()
 	cmd := &protocol.Command{ID: 2, Kind: protocol.KindSubscribe}
 	cmd.Subscribe = protocol.SubscribeRequest{Channel: name, Recover: at.Epoch != "", Position: at}
@@ -135,15 +136,15 @@ func (c *shownClient) subscribe(name string, at push.Position) push.Position {
 	return r.Subscribe.Position
 }
 
-// TestMetrics: what becomes of a node is shown as it happens: clients connect over either transport, get what is published, are cut and
-// come back; the API is called, also in vain.
+// TestMetrics: the metrics follow the events. Clients connect over either transport, receive publications, are cut and resume; the API is
+// called, also with errors.
 func TestMetrics(t *testing.T) {
 	const publications = 50
 	p := startNode(t, "--insecure")
 	if s := p.scrape(); metric(s["sluice_ready"]) != 1 || metric(s["sluice_broker_connected"], "kind", "nats") != 1 || s["process_open_fds"] == nil {
 		t.Errorf("at the beginning: %v", s)
 	}
-	first := p.shownClient(t)
+	first := p.metricsClient(t)
 	from := first.subscribe("news", push.Position{})
 	events, err := http.Get("http://" + p.public + `/connection/uni_sse?cf_connect={"subs":{"news":{}}}`)
 	if err != nil {
@@ -156,21 +157,21 @@ func TestMetrics(t *testing.T) {
 			metric(s["sluice_publications_received_total"]) == publications && metric(s["sluice_publications_accepted_total"]) == publications &&
 			metric(s["sluice_api_requests_total"], "method", "publish", "outcome", "ok") == publications &&
 			metric(s["sluice_api_request_duration_seconds"], "method", "publish") == publications &&
-			metric(s["sluice_connections"], "transport", "sse") == 1 && metric(s["sluice_connections"], "transport", "websocket") == 1 &&
+			metric(s["sluice_connections"], "transport", "uni_sse") == 1 && metric(s["sluice_connections"], "transport", "websocket") == 1 &&
 			metric(s["sluice_subscribes_total"], "outcome", "new") == 2 && metric(s["sluice_fanout_duration_seconds"]) > 0
 	})
 	_ = first.conn.CloseNow()
 	p.eventuallyShown("the client is gone", func(s map[string]*dto.MetricFamily) bool {
 		return metric(s["sluice_disconnects_total"], "transport", "websocket", "code", "left") == 1 && metric(s["sluice_sessions"]) == 1
 	})
-	p.shownClient(t).subscribe("news", from)
-	p.shownClient(t).subscribe("news", push.Position{Epoch: "another life", Offset: from.Offset})
+	p.metricsClient(t).subscribe("news", from)
+	p.metricsClient(t).subscribe("news", push.Position{Epoch: "another life", Offset: from.Offset})
 	if resp, err := http.Post("http://"+p.public+"/api/publish", "", strings.NewReader(`{"channel":"nowhere:x","data":1}`)); err != nil {
 		t.Error(err)
 	} else {
 		_ = resp.Body.Close()
 	}
-	bad := p.shownClient(t)
+	bad := p.metricsClient(t)
 	if err := bad.conn.Write(t.Context(), websocket.MessageText, []byte("nonsense")); err != nil {
 		t.Error(err)
 	}
@@ -178,6 +179,6 @@ func TestMetrics(t *testing.T) {
 		return metric(s["sluice_subscribes_total"], "outcome", "recovered") == 1 && metric(s["sluice_subscribes_total"], "outcome", "fresh_epoch") == 1 &&
 			metric(s["sluice_disconnects_total"], "code", "3501") == 1 && metric(s["sluice_commands_total"], "kind", "subscribe") == 3 &&
 			metric(s["sluice_api_requests_total"], "outcome", "unknown_channel") == 1 && metric(s["sluice_subscriptions"]) == 3 &&
-			metric(s["sluice_sent_bytes_total"], "transport", "sse") > 0 && metric(s["sluice_received_bytes_total"]) > 0
+			metric(s["sluice_sent_bytes_total"], "transport", "uni_sse") > 0 && metric(s["sluice_received_bytes_total"]) > 0
 	})
 }

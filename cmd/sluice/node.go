@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,37 +13,47 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-push/sluice/internal/early"
+	"github.com/sluice-push/sluice/cmd/sluice/internal/descriptors"
+	"github.com/sluice-push/sluice/push/admission"
 	"github.com/sluice-push/sluice/push/api"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/config"
+	"github.com/sluice-push/sluice/push/forwarded"
 	"github.com/sluice-push/sluice/push/gateway"
+	"github.com/sluice-push/sluice/push/gateway/connect"
+	"github.com/sluice-push/sluice/push/gateway/grpc"
+	"github.com/sluice-push/sluice/push/gateway/httpstream"
+	"github.com/sluice-push/sluice/push/gateway/sse"
+	wsclients "github.com/sluice-push/sluice/push/gateway/websocket"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/metrics"
 	"github.com/sluice-push/sluice/push/origin"
+	"github.com/sluice-push/sluice/push/revocation"
 )
 
-// node is a hub and a gateway in one process, with the servers around them.
+// node is a hub and a gateway in one process, and the HTTP servers around them.
 type node struct {
-	broker  nodeBroker
+	tokens  *tokens
+	broker  broker.Broker
 	hub     *hub.Hub
+	revoked *revocation.Book // nil: no tokens are accepted
 	gateway *gateway.Gateway
+	grpc    *grpc.Transport
 	metrics *metrics.Metrics
 
-	handler          atomic.Pointer[http.Handler] // for the public; nil as long as the broker is waited for
+	handler          atomic.Pointer[http.Handler] // of the public address; nil until the broker is ready
 	public, internal net.Listener                 // internal may be nil
+	grpcOnly         net.Listener                 // nil if gRPC has no address of its own
+	tls              *tls.Config                  // of public and grpcOnly; nil: none
+	internalTLS      *tls.Config                  // of internal; nil: none
+	grpcListeners    []net.Listener               // served by grpc when the broker is ready
+	tcp              tcpPort
 	servers          []*http.Server
-	publicServer     *http.Server // one of them
-	guard            guard
+	publicServer     *http.Server // also in servers
+	crossSite        crossSite
 	insecure         bool
 	serving          sync.WaitGroup
-	failed           chan error // a server that stopped by itself
-}
-
-// nodeBroker is a broker that says how it is.
-type nodeBroker interface {
-	broker.Broker
-	Stats() broker.Stats
+	failed           chan error // receives the error of a server that stopped by itself
 }
 
 type nodeOptions struct {
@@ -51,9 +62,9 @@ type nodeOptions struct {
 	log      *slog.Logger
 }
 
-// startNode brings a node up and returns when it serves. Addresses that cannot be listened to are found out first.
+// startNode starts a node and returns when it serves clients. It listens on the addresses first, so that an address in use is reported at once.
 func startNode(ctx context.Context, cfg *config.Config, o nodeOptions) (*node, error) {
-	n := &node{failed: make(chan error, 2), metrics: metrics.New(&metrics.Options{Version: version(), Logger: o.log})}
+	n := &node{failed: make(chan error, 5), metrics: metrics.New(&metrics.Options{Version: version(), Logger: o.log})}
 	if err := n.start(ctx, cfg, o); err != nil {
 		stopped, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		cancel()
@@ -64,8 +75,70 @@ func startNode(ctx context.Context, cfg *config.Config, o nodeOptions) (*node, e
 }
 
 func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) error {
-	var err error
-	if n.public, err = listen("listen", cfg.Listen); err != nil {
+	err := n.listen(ctx, cfg, o.log)
+	if err != nil {
+		return err
+	}
+	n.crossSite, n.insecure = crossSite{origin.New(cfg.Origins)}, o.insecure
+	n.servePublic(cfg, o.log)
+	if n.internal != nil {
+		n.serve(overTLS(descriptors.NewSpare(n.internal, true, o.log), n.internalTLS), newServer(n.crossSite.checkHost(n.internal, n.crossSite.refuseEmbedding(n.internalHandler())), o.log))
+	}
+	limits := admission.NewLimits(o.log, cfg.Limits.Dry...)
+	if n.tokens, err = openTokens(&cfg.Auth, newTokenGate(limits, cfg.Limits.TokenChecks), o.log); err != nil {
+		return err
+	}
+	keys, err := config.NewKeys(cfg, o.log)
+	if err != nil {
+		return fmt.Errorf("cannot read the keys of the API (setting %q): %w", "api.keys_file", err)
+	}
+	access := newAccess(cfg, o.insecure, n.tokens, keys)
+	settings := &hub.Options{
+		Version:                 version(),
+		Linger:                  lingerOf(cfg),
+		SubscriptionsPerSession: zeroAsUnlimited(cfg.Limits.SubscriptionsPerSession),
+		Bandwidth:               int64(cfg.Limits.Bandwidth),
+		Observer:                n.metrics.HubObserver(),
+		Logger:                  o.log,
+	}
+	n.broker, n.hub, err = openHub(ctx,
+		func(ctx context.Context) (broker.Broker, error) { return openBroker(ctx, cfg, o.log) }, o.log,
+		func(ctx context.Context, b broker.Broker) (*hub.Hub, error) {
+			return hub.New(ctx, b, access.namespaces, settings)
+		})
+	if err != nil {
+		return err
+	}
+	n.openGateway(cfg, access, limits, o.log)
+	if err = n.followRevocations(ctx, access, o.log); err != nil {
+		return fmt.Errorf("cannot read what tokens are revoked: %w", err)
+	}
+	calls := api.New(n.hub, &api.Options{
+		Authorize: access.authorize,
+		Allow:     access.allow,
+
+		Revocations: access.revocations(),
+		MaxData:     int(cfg.Limits.MessageBytes),
+		Observe:     n.metrics.ObserveRequest,
+		Logger:      o.log,
+	})
+	n.metrics.SetSources(metrics.Sources{Hub: n.hub, Gateway: n.gateway, API: calls, Broker: n.broker, Tokens: access.tokenCounts})
+	handler := n.publicHandler(calls, o.page)
+	if o.insecure {
+		handler = n.crossSite.checkHost(n.public, handler)
+	}
+	n.handler.Store(&handler)
+	n.serveGRPC()
+	n.serveTCP()
+	return nil
+}
+
+// listen listens on all addresses.
+func (n *node) listen(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
+	if err = n.listenPublic(cfg, log); err != nil {
+		return err
+	}
+	if n.internalTLS, err = loadTLS("internal_tls", cfg.InternalTLS, log); err != nil {
 		return err
 	}
 	if cfg.Internal != "" {
@@ -73,34 +146,21 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 			return err
 		}
 	}
-	n.guard, n.insecure = guard{origin.New(cfg.Origins)}, o.insecure
-	n.servePublic(cfg, o.log)
-	if n.internal != nil {
-		n.serve(newScarce(n.internal, true, o.log), newServer(n.guard.byLocalName(n.internal, n.guard.notForPages(n.internalHandler())), o.log))
-	}
-	access := newAccess(cfg, o.insecure)
-	settings := &hub.Options{
-		Version:                 version(),
-		Linger:                  lingerOf(cfg),
-		SubscriptionsPerSession: orOff(cfg.Limits.SubscriptionsPerSession),
-		Bandwidth:               int64(cfg.Limits.Bandwidth),
-		Observer:                n.metrics.HubObserver(),
-		Logger:                  o.log,
-	}
-	n.broker, n.hub, err = openHub(ctx,
-		func(ctx context.Context) (nodeBroker, error) { return openBroker(ctx, cfg, o.log) }, o.log,
-		func(ctx context.Context, b nodeBroker) (*hub.Hub, error) {
-			return hub.New(ctx, b, access.namespaces, settings)
-		})
-	if err != nil {
-		return err
-	}
-	limits := orCapacity(cfg.Limits, ownCapacity())
-	o.log.Info("clients are served", "at_most", limits.Sessions, "bytes_waiting_at_most", int64(limits.Backlog))
+	return n.tcp.listen(ctx, cfg, log)
+}
+
+// openGateway makes the gateway, with all transports.
+func (n *node) openGateway(cfg *config.Config, access *access, counted *admission.Limits, log *slog.Logger) {
+	limits := fillLimits(cfg.Limits, ownCapacity())
+	log.Info("serving clients", "max_clients", limits.Sessions, "max_queued_bytes", int64(limits.Backlog))
+	proxies, _ := forwarded.Parse(cfg.TrustedProxies) // the configuration is valid
 	n.gateway = gateway.New(n.hub, &gateway.Options{
+		Proxies:            proxies,
 		Authenticate:       access.authenticate,
 		Permit:             access.permit,
+		Revoked:            access.revokedIdentity,
 		Origins:            cfg.Origins,
+		Compression:        cfg.Compression,
 		MessageBytes:       int(cfg.Limits.MessageBytes),
 		FrameBytes:         cfg.Limits.FrameBytes(),
 		SendBuffer:         int(cfg.Limits.SendBuffer),
@@ -108,63 +168,37 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		Sessions:           limits.Sessions,
 		Backlog:            int64(limits.Backlog),
 		SessionsPerAddress: cfg.Limits.SessionsPerAddress,
-		CommandsPerSession: orOff(limits.CommandsPerSession),
-		CommandsPerAddress: orOff(limits.CommandsPerAddress),
+		SessionsPerUser:    cfg.Limits.SessionsPerUser,
+		Connects:           cfg.Limits.Connects,
+		ConnectsPerAddress: cfg.Limits.ConnectsPerAddress,
+		BytesPerSession:    int64(cfg.Limits.BytesPerSession),
+		Limits:             counted,
+		CommandsPerSession: zeroAsUnlimited(limits.CommandsPerSession),
+		CommandsPerAddress: zeroAsUnlimited(limits.CommandsPerAddress),
 		PingInterval:       pingOf(cfg),
 		PongTimeout:        time.Duration(cfg.Ping.Timeout),
 		Version:            version(),
-		Logger:             o.log,
-	})
-	calls := api.New(n.hub, &api.Options{
-		Authorize: access.authorize,
-		Allow:     access.allow,
-		MaxData:   int(cfg.Limits.MessageBytes),
-		Observe:   n.metrics.ObserveRequest,
-		Logger:    o.log,
-	})
-	n.metrics.Watch(metrics.Sources{Hub: n.hub, Gateway: n.gateway, API: calls, Broker: n.broker})
-	handler := n.publicHandler(calls, o.page)
-	if o.insecure {
-		handler = n.guard.byLocalName(n.public, handler)
-	}
-	n.handler.Store(&handler)
-	return nil
+		Logger:             log,
+	}, append(n.tcp.transports(), wsclients.New, wsclients.NewOneWay, sse.New, sse.NewOneWay, httpstream.New, httpstream.NewOneWay,
+		connect.New, func(g *gateway.Gateway) gateway.Transport {
+			n.grpc = grpc.New(g)
+			return n.grpc
+		})...)
 }
 
-// servePublic serves the public address. Who comes while the broker is waited for is told to come again.
-func (n *node) servePublic(cfg *config.Config, log *slog.Logger) {
-	comeAgain := gateway.Waiting(cfg.Origins, waiting)
-	s := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if h := n.handler.Load(); h != nil {
-			(*h).ServeHTTP(w, r)
-			return
-		}
-		comeAgain.ServeHTTP(w, r)
-	}), log)
-	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		// A stream of events stays with net/http: what the kernel holds for it is bounded here.
-		if tcp, ok := c.(*net.TCPConn); ok {
-			_ = tcp.SetWriteBuffer(int(cfg.Limits.SendBuffer)) // it works without
-		}
-		return ctx
+// upgradeHandler returns the handler of WebSocket upgrades, which run on the accepting goroutine, and nil for all other requests.
+func (n *node) upgradeHandler(r *http.Request) http.Handler {
+	if n.handler.Load() == nil || n.insecure && !n.crossSite.hostAllowed(n.public, r) {
+		return nil // net/http calls the handler, which answers with the reason
 	}
-	n.publicServer = s
-	n.serve(early.Listen(newScarce(n.public, false, log), n.atOnce, log), s)
+	return n.gateway.UpgradeHandler(r)
 }
 
-// atOnce returns the handler of requests that are handled where they are accepted: those that begin a WebSocket connection.
-func (n *node) atOnce(r *http.Request) http.Handler {
-	if n.handler.Load() == nil || n.insecure && !n.guard.namesThis(n.public, r) {
-		return nil // net/http calls the handler that says why
-	}
-	return n.gateway.AtOnce(r)
-}
+// notReady is the answer of a node that cannot serve clients yet.
+const notReady = "not ready: waiting for the broker"
 
-// waiting is what a node says that cannot serve yet.
-const waiting = "not ready: waiting for the broker"
-
-// orOff turns a count where 0 is no limit into an option where that is negative.
-func orOff(n int) int {
+// zeroAsUnlimited translates a count of the configuration, where 0 is no limit, to one of the options, where a negative number is.
+func zeroAsUnlimited(n int) int {
 	if n == 0 {
 		return -1
 	}
@@ -198,12 +232,12 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10, // the longest query of a stream, with a Last-Event-ID of 1 KiB and all that proxies add
+		MaxHeaderBytes:    64 << 10, // for the longest query of an event stream, a Last-Event-ID of 1 KiB and the headers that proxies add
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 
-// serve runs an HTTP server until stop.
+// serve starts a goroutine that runs an HTTP server until stop.
 func (n *node) serve(l net.Listener, s *http.Server) {
 	n.servers = append(n.servers, s)
 	n.serving.Go(func() {
@@ -215,8 +249,13 @@ func (n *node) serve(l net.Listener, s *http.Server) {
 
 func (n *node) publicHandler(calls http.Handler, page bool) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/connection/", n.gateway.Handler())
-	mux.Handle(api.Prefix, n.guard.forProgramsAndPages(calls))
+	clients := n.gateway.Handler()
+	mux.Handle("/connection/", clients)
+	mux.Handle(gateway.EmulationPath, clients)
+	for _, path := range connect.Paths() {
+		mux.Handle(path, clients)
+	}
+	mux.Handle(api.Prefix, n.crossSite.allowOrigins(calls))
 	if page {
 		mux.Handle("/", pageHandler())
 	}
@@ -236,12 +275,12 @@ func (n *node) internalHandler() http.Handler {
 	return mux
 }
 
-// ready answers whether clients are served: they are admitted, and a publication comes through.
+// ready answers the health check: it reports whether the gateway admits clients and whether the hub is ready to deliver publications.
 func (n *node) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 	defer cancel()
 	if n.handler.Load() == nil {
-		http.Error(w, waiting, http.StatusServiceUnavailable)
+		http.Error(w, notReady, http.StatusServiceUnavailable)
 		return
 	}
 	err := n.gateway.Admits()
@@ -253,25 +292,25 @@ func (n *node) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if n.broker.Stats().Full {
-		_, _ = fmt.Fprintln(w, "ready for readers: the store is full, publications are refused")
+		_, _ = fmt.Fprintln(w, "ready for subscribers; the store is full, so publications are refused")
 		return
 	}
 	_, _ = fmt.Fprintln(w, "ready")
 }
 
-// stopListening closes the public address. Requests under way go on.
+// stopListening closes the public listener. It does not wait for requests in progress.
 func (n *node) stopListening(ctx context.Context) {
 	if n.publicServer == nil {
 		return
 	}
 	closed := make(chan struct{})
-	n.publicServer.RegisterOnShutdown(sync.OnceFunc(func() { close(closed) })) // called when the listener is
-	n.serving.Go(func() { _ = n.publicServer.Shutdown(ctx) })                  // stop looks at the error
+	n.publicServer.RegisterOnShutdown(sync.OnceFunc(func() { close(closed) })) // called after the listeners are closed
+	n.serving.Go(func() { _ = n.publicServer.Shutdown(ctx) })                  // stop calls Shutdown too, and reports its error
 	<-closed
 }
 
-// stop ends the node in order: nobody connects any more, then clients end, then requests under way, then what they used. When ctx ends it is
-// less patient. Health is told until the end.
+// stop ends the node in order: it closes the public listener, then ends the clients and closes the TCP port, then waits for requests in progress, then closes the hub
+// and the broker. When ctx ends, stop closes connections without waiting. The health endpoint answers until the requests have ended.
 func (n *node) stop(ctx context.Context) error {
 	var errs []error
 	n.stopListening(ctx)
@@ -284,10 +323,16 @@ func (n *node) stop(ctx context.Context) error {
 		}
 	}
 	n.serving.Wait()
-	for _, l := range []net.Listener{n.public, n.internal} {
+	for _, l := range append(n.grpcListeners, n.public, n.grpcOnly, n.internal, n.tcp.listener) {
 		if l != nil {
-			_ = l.Close() // a server has closed it already, if there was one
+			_ = l.Close() // a server that ran has closed it already
 		}
+	}
+	if n.tokens != nil {
+		n.tokens.close()
+	}
+	if n.revoked != nil {
+		n.revoked.Close()
 	}
 	if n.hub != nil {
 		errs = append(errs, n.hub.Close())

@@ -2,5 +2,5 @@
 
 package main_test
 
-// raceDetector says whether these tests are built with the race detector.
+// raceDetector reports whether these tests are built with the race detector.
 const raceDetector = false

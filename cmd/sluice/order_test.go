@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-push/sluice/internal/testwait"
 )
 
-// publishAll publishes data to a channel over the HTTP API, as so many publishers at a time, each in the order of its part.
+// publishAll publishes data to a channel over the HTTP API with several concurrent publishers. Each publishes its part in order.
 func (p *process) publishAll(publishers, each int, body func(publisher, i int) string) {
 	p.t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: publishers}
@@ -41,8 +41,8 @@ func (p *process) publishAll(publishers, each int, body func(publisher, i int) s
 	testwait.Return(p.t, running.Wait)
 }
 
-// TestOrder: twenty subscribers see what ten publish at once to one channel in the same order, each publication once, and what one
-// publisher published in its order.
+// TestOrder: ten publishers publish to one channel at once. Twenty subscribers receive the publications in the same order, each once, and those
+// of each publisher in its order.
 func TestOrder(t *testing.T) {
 	const publishers, each, subscribers = 10, 1000, 20
 	node := startNodeWith(t, streamConfig)
@@ -52,29 +52,29 @@ func TestOrder(t *testing.T) {
 		clients = append(clients, newFeedClient(fmt.Sprintf("client %d", i), node.public, overWebSocket, want))
 	}
 	next := make([]int, publishers)
-	clients[0].book.accounts["ticks:one"].taken = func(data []byte) {
+	clients[0].checker.accounts["ticks:one"].taken = func(data []byte) {
 		var publisher, i int
 		if _, err := fmt.Sscanf(string(data), "[%d,%d]", &publisher, &i); err != nil || next[publisher] != i {
 			t.Errorf("%s came when publisher %d was at %d (%v)", data, publisher, next[publisher], err)
 		}
 		next[publisher]++
 	}
-	watching := startCrowd(t, clients...)
+	watching := startClients(t, clients...)
 	node.publishAll(publishers, each, func(publisher, i int) string {
 		return fmt.Sprintf(`{"channel":"ticks:one","data":[%d,%d]}`, publisher, i)
 	})
 	watching.awaitComplete()
-	first := clients[0].book.accounts["ticks:one"]
+	first := clients[0].checker.accounts["ticks:one"]
 	for _, c := range clients[1:] {
-		a := c.book.accounts["ticks:one"]
+		a := c.checker.accounts["ticks:one"]
 		if a.count != first.count || !bytes.Equal(a.hash.Sum(nil), first.hash.Sum(nil)) {
 			t.Errorf("%s got %d publications, %s %d, or in another order", c.name, a.count, clients[0].name, first.count)
 		}
 	}
 }
 
-// TestNeverReads: a subscriber that does not read disturbs nobody and costs the node no memory that grows. When it reads at last it
-// finds a table as it is by then, and of a stream it is told that it lost some; or, if it took too long, that the node has hung up.
+// TestNeverReads: a subscriber that does not read does not disturb others, and its memory in the node is bounded. When it reads again, it gets
+// the current rows of a table, or learns that publications of a stream were lost. If it took too long, the node has disconnected it.
 func TestNeverReads(t *testing.T) {
 	t.Parallel()
 	const publishers, each, rows, lost = 4, 800, 20, 1
@@ -104,12 +104,12 @@ func TestNeverReads(t *testing.T) {
 			clients := []*feedClient{
 				newFeedClient("WebSocket client", node.public, overWebSocket, others), newFeedClient("SSE client", node.public, overSSE, others),
 			}
-			watching := startCrowd(t, clients...)
-			holding := startCrowd(t, held)
+			watching := startClients(t, clients...)
+			holding := startClients(t, held)
 			before := node.resident()
 			node.publishAll(publishers, each, func(publisher, i int) string {
 				key := ""
-				if name == "table" { // each publisher publishes the same, so that the end does not depend on who is last
+				if name == "table" { // every publisher publishes the same rows, so that the result does not depend on which publisher is the last
 					key = fmt.Sprintf(`,"key":"%d"`, i%rows)
 				}
 				return fmt.Sprintf(`{"channel":"ticks:one","data":[%d,%q]%s}`, i, pad, key)
@@ -135,14 +135,14 @@ func TestNeverReads(t *testing.T) {
 				}
 				t.Logf("the node hung up: %v", held.err)
 			case <-time.After(feedTime):
-				t.Errorf("nothing became of the client that did not read:\n%v", held.book)
+				t.Errorf("nothing became of the client that did not read:\n%v", held.checker)
 			}
 			holding.stop()
 		})
 	}
 }
 
-// settle publishes the last version of each row once more: several publishers at once may have ended with an older one.
+// settle publishes the last version of each row once more, because concurrent publishers may have ended with an older one.
 func settle(node *process, rows, each int, pad string) {
 	node.publishAll(1, rows, func(_, i int) string {
 		return fmt.Sprintf(`{"channel":"ticks:one","data":[%d,%q],"key":"%d"}`, each-1-(each-1-i)%rows, pad, i)

@@ -6,18 +6,18 @@ import (
 	"net/http"
 )
 
-// The sources of the page are in page/src. What is served is bundled from them and committed, so that Node.js is needed to change the
-// page, but not to build or run: make deps installs what these lines need.
+// The page is served from a bundle that is built from page/src and committed. So Node.js is needed to change the page, but not to build or run
+// the command: make deps installs what the lines below need.
 //
 //go:generate node page/src/node_modules/typescript/bin/tsc --project page/src
-//go:generate go tool -modfile=../../tools/go.mod esbuild page/src/page.ts --bundle --minify --charset=utf8 --target=es2020 --legal-comments=inline --outdir=page --log-level=warning
+//go:generate go tool -modfile=../../tools/tools.mod esbuild page/src/page.ts --bundle --minify --charset=utf8 --target=es2020 --legal-comments=inline --outdir=page --log-level=warning
 
-// pageFiles is the page of the demo. page.js contains packages of others, see NOTICE.
+// pageFiles is the page of the demo. page.js contains third-party packages, see NOTICE.
 //
 //go:embed page/index.html page/icon.svg page/page.css page/page.js
 var pageFiles embed.FS
 
-// pageHandler serves the demo's page.
+// pageHandler returns a handler that serves the demo's page.
 func pageHandler() http.Handler {
 	files, err := fs.Sub(pageFiles, "page")
 	if err != nil {

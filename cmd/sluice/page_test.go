@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPageFiles: the node serves the page with what it needs, and nothing else that lies in its folder.
+// TestPageFiles: the node serves the files of the page, and no other files of its folder.
 func TestPageFiles(t *testing.T) {
 	p := startNode(t, "--demo")
 	for path, want := range map[string]struct {
@@ -17,7 +17,7 @@ func TestPageFiles(t *testing.T) {
 	}{
 		"/":                 {http.StatusOK, "text/html", `<script src="page.js">`},
 		"/page.css":         {http.StatusOK, "text/css", "prefers-color-scheme"},
-		"/page.js":          {http.StatusOK, "text/javascript", "Centrifugal Labs"}, // the licence of what it contains
+		"/page.js":          {http.StatusOK, "text/javascript", "Centrifugal Labs"}, // the licence of a bundled package
 		"/icon.svg":         {http.StatusOK, "image/svg+xml", "<svg"},
 		"/src/page.ts":      {http.StatusNotFound, "text/plain", ""},
 		"/src/package.json": {http.StatusNotFound, "text/plain", ""},

@@ -19,15 +19,15 @@ import (
 	"github.com/sluice-push/sluice/internal/testwait"
 )
 
-// The programs that tests run as processes, each built when it is first asked for: the command as tests run it, the command as users
-// do, and a NATS server.
+// The programs that tests run as processes. Each is built when it is first needed: the command as tests run it, the command as users run it, and
+// a NATS server.
 var (
 	binary     = builder("sluice", "-race", ".")
 	plain      = builder("sluice-plain", ".")
 	natsServer = builder("nats-server", "github.com/nats-io/nats-server/v2")
 )
 
-// built is the folder with these programs.
+// built returns the folder of these programs.
 var built = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "sluice-test-") })
 
 func builder(name string, args ...string) func() (string, error) {
@@ -60,18 +60,20 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// process is a running node, as a user would have started it.
+// process is a running node, started as users start it.
 type process struct {
 	t        testing.TB
 	cmd      *exec.Cmd
-	public   string // host:port; this and internal are set before greeted is closed
+	public   string // host:port; greeted is closed after public and internal are set
 	internal string
+	grpc     string // where gRPC is served: at an address of its own, or the public one
+	tcp      string // likewise, if it has a port for TCP
 	stderr   *lockedBuffer
-	greeted  chan struct{} // closed when it has said where it listens, or that was the last it said
+	greeted  chan struct{} // closed when the node has printed its addresses, or its output has ended
 	exited   chan struct{}
 }
 
-// lockedBuffer is a buffer that is written and read by different goroutines.
+// lockedBuffer is a buffer for concurrent use.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -89,8 +91,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// startNode runs sluice serve with more arguments, on ports that the kernel chooses unless they say otherwise, and waits until it
-// says where it listens. It is killed at the end of the test at the latest; a data race in it fails the test.
+// startNode runs sluice serve with additional arguments and waits until it prints its addresses. By default the kernel chooses the ports. The
+// node is killed at the end of the test at the latest. A data race in the node fails the test.
 func startNode(t testing.TB, args ...string) *process {
 	t.Helper()
 	path, err := binary()
@@ -100,18 +102,18 @@ func startNode(t testing.TB, args ...string) *process {
 	return startProgram(t, path, args...)
 }
 
-// startProgram is startNode with a program that is not the one that tests run otherwise.
+// startProgram is startNode with another program.
 func startProgram(t testing.TB, path string, args ...string) *process {
 	t.Helper()
 	p := launch(t, exec.Command(path, serveArgs(t, args)...))
-	testwait.Receive(t, p.greeted) // or it has ended
+	testwait.Receive(t, p.greeted) // or the node has ended
 	if p.internal == "" {
 		t.Fatalf("the node did not start:\n%s", p.stderr)
 	}
 	return p
 }
 
-// serveArgs are the arguments of a node, with those that were not given.
+// serveArgs returns the given arguments of a node, with defaults for the others.
 func serveArgs(t testing.TB, args []string) []string {
 	t.Helper()
 	base := []string{"serve"}
@@ -159,7 +161,7 @@ func launch(t testing.TB, cmd *exec.Cmd) *process {
 	return p
 }
 
-// listen reads where the node listens.
+// listen reads the node's addresses from its output.
 func (p *process) listen(stdout io.Reader) {
 	defer close(p.greeted)
 	lines := bufio.NewScanner(stdout)
@@ -168,25 +170,30 @@ func (p *process) listen(stdout io.Reader) {
 		rest = strings.TrimSpace(rest)
 		switch field {
 		case "websocket":
-			p.public = strings.TrimSuffix(strings.TrimPrefix(rest, "ws://"), "/connection/websocket")
+			_, rest, _ = strings.Cut(rest, "://") // ws or wss
+			p.public = strings.TrimSuffix(rest, "/connection/websocket")
+		case "grpc":
+			p.grpc = rest
+		case "tcp":
+			p.tcp = rest
 		case "health":
 			p.internal = strings.TrimSuffix(strings.TrimPrefix(rest, "http://"), "/health/ready")
 		}
 	}
 }
 
-// environ is the environment without settings: those of whoever runs the tests are not for the nodes they start.
+// environ returns the environment without settings of sluice, because the developer's settings must not affect the nodes.
 func environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SLUICE_") })
 }
 
-// kill ends the process at once, as kill -9 does.
+// kill kills the process, as kill -9 does.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	testwait.Receive(p.t, p.exited)
 }
 
-// terminate asks the process to end and returns its exit code.
+// terminate tells the process to end and returns its exit code.
 func (p *process) terminate() int {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -200,7 +207,7 @@ func (p *process) terminate() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// api calls a method of the HTTP API and returns its result; an error of the API fails the test.
+// api calls a method of the HTTP API and returns its result. An error of the API fails the test.
 func (p *process) api(method string, request any) map[string]any {
 	p.t.Helper()
 	body, err := json.Marshal(request)
@@ -222,7 +229,7 @@ func (p *process) api(method string, request any) map[string]any {
 	return reply.Result
 }
 
-// TestServe runs a node as make run does and ends it in order.
+// TestServe runs a node as make run does and shuts it down.
 func TestServe(t *testing.T) {
 	p := startNode(t, "--demo")
 	for _, url := range []string{"http://" + p.internal + "/health/ready", "http://" + p.internal + "/health/live", "http://" + p.public + "/"} {
@@ -237,7 +244,7 @@ func TestServe(t *testing.T) {
 		}
 	}
 	path, _ := binary()
-	for _, form := range []string{"none", "merge", "fossil"} { // of a table fossil is not agreed to
+	for _, form := range []string{"none", "merge", "fossil"} { // tables do not support fossil
 		out, err := exec.Command(path, "sub", "quotes:all", "--url", "http://"+p.public, "-n", "90", "-q", "--delta", form).Output()
 		if err != nil {
 			t.Fatal(err)
@@ -251,7 +258,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestProfileLocks: where goroutines wait for each other is recorded when that was asked for, and only then.
+// TestProfileLocks: lock contention is profiled only on request.
 func TestProfileLocks(t *testing.T) {
 	for _, tt := range []struct {
 		args     []string
@@ -277,7 +284,7 @@ func TestProfileLocks(t *testing.T) {
 		if got := page("mutex"); !strings.Contains(got, tt.fraction) {
 			t.Errorf("%v: no %q in\n%s", tt.args, tt.fraction, got)
 		}
-		p.api("publish", map[string]any{"channel": "news", "data": 1}) // which waits for the broker
+		p.api("publish", map[string]any{"channel": "news", "data": 1}) // it waits for the broker
 		if got := page("block"); strings.Contains(got, " @ 0x") != tt.blocks {
 			t.Errorf("%v: waits are recorded or not:\n%s", tt.args, got)
 		}

@@ -11,10 +11,10 @@ func TestPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	python := filepath.Join(folder, ".venv", "bin", "python") // absolute: the script runs in its folder
+	python := filepath.Join(folder, ".venv", "bin", "python") // absolute, because the script runs in its folder
 	runScenarios(t, scenarios{
 		folder:    folder,
-		installed: filepath.Join(folder, ".venv", "requirements.txt"), // make deps puts it there when it is done
+		installed: filepath.Join(folder, ".venv", "requirements.txt"), // make deps creates it as the last step
 		command:   []string{python, "-B", "run.py"},
 	})
 }

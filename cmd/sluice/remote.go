@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-push/sluice/push"
 )
 
-// remoteFlags say which node a command talks to, and how.
+// remoteFlags say which node a command talks to, and with which key.
 type remoteFlags struct {
 	URL    string `default:"http://127.0.0.1:8000" env:"SLUICE_URL" help:"The node's public address."`
-	APIKey string `env:"SLUICE_API_KEY" help:"Key of the HTTP API; better in the variable SLUICE_API_KEY than on the command line."`
+	APIKey string `env:"SLUICE_API_KEY" help:"Key of the HTTP API; prefer the environment variable to the command line."`
 }
 
 // remote calls the HTTP API of a node. It may be used concurrently.
@@ -27,7 +27,7 @@ type remote struct {
 	client *http.Client
 }
 
-// newRemote returns a caller that keeps up to conns connections open.
+// newRemote returns a remote that keeps up to conns connections open.
 func newRemote(f remoteFlags, conns int) *remote {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = conns
@@ -40,19 +40,19 @@ func newRemote(f remoteFlags, conns int) *remote {
 
 func (r *remote) close() { r.client.CloseIdleConnections() }
 
-// unansweredError says that a node was asked and gave no answer of the API, so that nobody knows what it did.
+// unansweredError says that a node gave no answer of the API to a request, so that the caller does not know whether the node has carried it out.
 type unansweredError struct {
 	error
-	somebody bool // something is at that address
+	reached bool // a server accepted the connection
 }
 
 func (e unansweredError) Unwrap() error { return e.error }
 
-// call carries out a method; result may be nil. An error of the API is a *push.Error.
+// call calls a method of the API; result may be nil. An error of the API is a *push.Error.
 func (r *remote) call(ctx context.Context, method string, request, result any) error {
 	var body bytes.Buffer
 	e := json.NewEncoder(&body)
-	e.SetEscapeHTML(false) // or data with < would be six times as large, and be beyond the limit
+	e.SetEscapeHTML(false) // escaped, data with many < would be six times as large and exceed the limit
 	if err := e.Encode(request); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (r *remote) call(ctx context.Context, method string, request, result any) e
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return unansweredError{error: fmt.Errorf("%s does not answer, is a node running there? %w", r.base, unwrapURL(err))}
+		return unansweredError{error: fmt.Errorf("%s does not answer: %w; check that a node is running there", r.base, unwrapURL(err))}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
@@ -81,8 +81,8 @@ func (r *remote) call(ctx context.Context, method string, request, result any) e
 		Result json.RawMessage `json:"result"`
 	}
 	if err := json.Unmarshal(answer, &reply); err != nil {
-		err := fmt.Errorf("%s answers %s, but not like a node of sluice", r.base, resp.Status)
-		if resp.StatusCode >= http.StatusInternalServerError { // a node that is not ready yet, or a proxy whose node is away
+		err := fmt.Errorf("%s answered %s, but not as a Sluice node does: check the URL", r.base, resp.Status)
+		if resp.StatusCode >= http.StatusInternalServerError { // a node that is not ready yet, or a proxy that cannot reach its node
 			err = unansweredError{err, true}
 		}
 		return err
@@ -99,7 +99,7 @@ func (r *remote) call(ctx context.Context, method string, request, result any) e
 	return nil
 }
 
-// unwrapURL takes the address off an error of net/http: it is said already.
+// unwrapURL removes the method and address from an error of net/http, because the caller's message names the address already.
 func unwrapURL(err error) error {
 	if inner := errors.Unwrap(err); inner != nil {
 		return inner

@@ -12,30 +12,30 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sluice-push/sluice/internal/recording"
+	"github.com/sluice-push/sluice/cmd/sluice/internal/recording"
 )
 
-// tape is what recordings hold, read without the help of what is tested.
-type tape struct {
-	name    string
-	files   []string
-	tracks  map[string]*track // by symbol
-	frames  int               // with a symbol
-	skipped int               // without
-	bytes   int               // of the frames with a symbol
+// traffic is the content of recordings, read without the code under test.
+type traffic struct {
+	name     string
+	files    []string
+	bySymbol map[string]*symbolTraffic // by symbol
+	frames   int                       // number of frames with a symbol
+	skipped  int                       // number of frames without one
+	bytes    int                       // size of the frames with a symbol
 }
 
-type track struct {
+type symbolTraffic struct {
 	file  string
 	count int
-	hash  hash.Hash // over each frame and a newline
+	hash  hash.Hash // of each frame and a newline
 	last  string
 }
 
-// readTape reads recordings. Each symbol must be in one of them only, so that its order is that of a file.
-func readTape(t *testing.T, name, folder string, files ...string) *tape {
+// readTraffic reads recordings. Each symbol must be in one of them only, so that its order is that of a file.
+func readTraffic(t *testing.T, name, folder string, files ...string) *traffic {
 	t.Helper()
-	out := &tape{name: name, tracks: map[string]*track{}}
+	out := &traffic{name: name, bySymbol: map[string]*symbolTraffic{}}
 	for _, file := range files {
 		path := filepath.Join(folder, filepath.FromSlash(file))
 		out.files = append(out.files, path)
@@ -46,7 +46,7 @@ func readTape(t *testing.T, name, folder string, files ...string) *tape {
 	return out
 }
 
-func (p *tape) read(path string) error {
+func (p *traffic) read(path string) error {
 	r, err := recording.Open(path, nil)
 	if err != nil {
 		return err
@@ -64,20 +64,20 @@ func (p *tape) read(path string) error {
 			p.skipped++
 			continue
 		}
-		k := p.tracks[frame.Symbol]
+		k := p.bySymbol[frame.Symbol]
 		if k == nil {
-			k = &track{file: path, hash: sha256.New()}
-			p.tracks[frame.Symbol] = k
+			k = &symbolTraffic{file: path, hash: sha256.New()}
+			p.bySymbol[frame.Symbol] = k
 		}
 		if k.file != path {
 			return fmt.Errorf("%s is in %s and in %s", frame.Symbol, k.file, path)
 		}
-		// White space would not survive the way to the node; such recordings cannot be compared byte by byte.
+		// White space would not survive the way through the node, so such recordings cannot be compared byte by byte.
 		if compact, err := json.Marshal(json.RawMessage(frame.Data)); err != nil || !bytes.Equal(compact, frame.Data) {
 			return fmt.Errorf("%s:%d is not compact (%w)", path, frame.Line, err)
 		}
 		k.count++
-		_, _ = k.hash.Write(frame.Data) // never fails
+		_, _ = k.hash.Write(frame.Data) // never returns an error
 		_, _ = k.hash.Write([]byte{'\n'})
 		k.last = string(frame.Data)
 		p.frames++
@@ -85,42 +85,42 @@ func (p *tape) read(path string) error {
 	}
 }
 
-// streams returns what a subscriber of a stream per symbol gets.
-func (p *tape) streams() map[string]*expectation {
+// streams returns what a subscriber of one stream per symbol must receive.
+func (p *traffic) streams() map[string]*expectation {
 	want := map[string]*expectation{}
-	for symbol, k := range p.tracks {
+	for symbol, k := range p.bySymbol {
 		want["ticks:"+symbol] = &expectation{count: k.count, hash: [sha256.Size]byte(k.hash.Sum(nil))}
 	}
 	return want
 }
 
-// table returns what a subscriber of one table with a row per symbol ends with.
-func (p *tape) table() map[string]*expectation {
+// table returns the final rows of a subscriber of one table with a row per symbol.
+func (p *traffic) table() map[string]*expectation {
 	rows := map[string]string{}
-	for symbol, k := range p.tracks {
+	for symbol, k := range p.bySymbol {
 		rows[symbol] = k.last
 	}
 	return map[string]*expectation{"ticks:all": {rows: rows}}
 }
 
-// cutTape is the cut in testdata.
-func cutTape(t *testing.T) *tape {
+// cutTraffic returns the excerpt in testdata.
+func cutTraffic(t *testing.T) *traffic {
 	t.Helper()
-	return readTape(t, "cut", filepath.Join("..", "..", "testdata"), bitcoin, coinbase)
+	return readTraffic(t, "cut", filepath.Join("..", "..", "testdata"), bitcoin, coinbase)
 }
 
-func fullTape(t *testing.T, folder string) *tape {
+func fullTraffic(t *testing.T, folder string) *traffic {
 	t.Helper()
-	return readTape(t, "full", folder, bitcoin, coinbase)
+	return readTraffic(t, "full", folder, bitcoin, coinbase)
 }
 
-// Recordings, by their place in a folder of them.
+// Recordings, by their path in a data folder.
 const (
 	bitcoin  = "binance-2024-08-08/spot_btcusdt_20240808.gz"
 	coinbase = "exchange-frames/COINBASE.ws.28.0.gz"
 )
 
-// The kinds of node on which recordings are replayed, by what namespace ticks is. The history holds all of a tape.
+// Namespaces of the nodes on which recordings are replayed, by kind. The history holds all of the traffic.
 const (
 	streamConfig = `
 limits: {message_bytes: 1MiB}
@@ -146,23 +146,22 @@ func startNodeWith(t *testing.T, config string, args ...string) *process {
 	return startNode(t, append([]string{"--insecure", "--config", file}, args...)...)
 }
 
-// TestReplay: recorded traffic replayed at the highest speed to WebSocket and SSE clients arrives whole and in order, stream by stream,
-// and a table ends with the last frame of every symbol; also at clients that are cut over and over and resume, and while the node
-// and the replay are killed and started again.
+// TestReplay: recorded traffic that is replayed at the highest speed reaches clients of every transport and form completely and in order, stream
+// by stream. A table ends with the last frame of every symbol. The same holds for clients that are cut repeatedly and resume, and while the node
+// and the replay are killed and restarted.
 func TestReplay(t *testing.T) {
-	small := cutTape(t)
-	for _, s := range []showing{
-		{name: "streams", tape: small, websockets: 8, sse: 4, rough: true},
-		{name: "table", tape: small, table: true, websockets: 8, sse: 4, rough: true},
+	small := cutTraffic(t)
+	for _, s := range []replayTest{
+		{name: "streams", traffic: small},
+		{name: "table", traffic: small, table: true, turn: 1}, // so that each kind is cut in one of the two
 	} {
-		s.program = binary
+		s.program, s.clients, s.rough, s.cutEach = binary, len(feedKinds()), true, 2
 		t.Run(s.name, s.run)
 	}
 }
 
-// TestReplayFull does the same with full recordings and more clients, where SLUICE_DATA says that there are some. The race detector
-// would take half an hour for it, and see nothing that it does not see in TestReplay: so it stays out of the node, and with this
-// test in a process of its own, out of the clients.
+// TestReplayFull does the same with full recordings and more clients, if SLUICE_DATA names their folder. With the race detector it would take
+// half an hour and find nothing that TestReplay does not find. So the node and the clients, in a process of their own, run without it.
 func TestReplayFull(t *testing.T) {
 	folder := os.Getenv("SLUICE_DATA")
 	if folder == "" {
@@ -172,24 +171,24 @@ func TestReplayFull(t *testing.T) {
 		runPlain(t, "^TestReplayFull$")
 		return
 	}
-	for _, s := range []showing{
-		{name: "streams", tape: fullTape(t, folder), websockets: 50, sse: 20, rough: true},
-		{name: "table", tape: readTape(t, "one", folder, coinbase), table: true, websockets: 50, sse: 20, rough: true},
+	for _, s := range []replayTest{
+		{name: "streams", traffic: fullTraffic(t, folder)},
+		{name: "table", traffic: readTraffic(t, "one", folder, coinbase), table: true},
 	} {
-		s.program = plain
+		s.program, s.clients, s.rough, s.cutEach = plain, 70, true, 3
 		t.Run(s.name, s.run)
 	}
 }
 
-// checkReplay compares what the clients have with what was expected, and with how far the node says the channels are.
-func checkReplay(c *crowd, node *process, want map[string]*expectation) {
+// checkReplay compares what the clients have received with the expectations, and with the node's positions of the channels.
+func checkReplay(c *clientGroup, node *process, want map[string]*expectation) {
 	c.t.Helper()
 	heads := map[string]uint64{}
 	for name := range want {
 		heads[name] = node.head(name)
 	}
 	for _, client := range c.clients {
-		if wrong := client.book.check(heads); wrong != "" {
+		if wrong := client.checker.check(heads); wrong != "" {
 			c.t.Errorf("%s:\n%s", client.name, wrong)
 		}
 	}

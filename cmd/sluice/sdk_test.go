@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// scenarios are what an official client has to get right against real nodes: a script beside the client that prints their names as a
-// JSON array, or runs the one it is given the name of.
+// scenarios are tests of an official client against real nodes. A script beside the client prints their names as a JSON array, or runs the
+// scenario of a given name.
 type scenarios struct {
-	folder    string // where the script runs
-	installed string // a file that is there when the client is
+	folder    string // the script's working directory
+	installed string // a file that exists if the client is installed
 	command   []string
 }
 
-// sdkPatience bounds one scenario. The scenarios bound each of their steps themselves and say what they waited for; this is for one
+// sdkPatience is the time limit of a scenario. Scenarios limit their own steps and report what they waited for; this limit is for a scenario
 // that hangs.
 const sdkPatience = 2 * time.Minute
 
@@ -36,8 +36,8 @@ func TestSDK(t *testing.T) {
 	})
 }
 
-// runScenarios runs all scenarios. Each is a process of its own, which this test serves: it starts and ends nodes as the scenario asks
-// for it (the harness beside the script says how).
+// runScenarios runs each scenario in a process of its own. The test starts and ends nodes at the request of the scenario; the harness beside the
+// script documents that.
 func runScenarios(t *testing.T, s scenarios) {
 	if _, err := os.Stat(s.installed); err != nil {
 		t.Fatalf("the official client is not installed in %s: run make deps (%v)", s.folder, err)
@@ -62,7 +62,7 @@ func runScenarios(t *testing.T, s scenarios) {
 	}
 }
 
-// process returns the script with arguments, to be started.
+// process returns the command that runs the script with arguments.
 func (s scenarios) process(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.command[0], slices.Concat(s.command[1:], args)...)
 	cmd.Dir = s.folder
@@ -76,13 +76,13 @@ func stderrOf(err error) []byte {
 	return nil
 }
 
-// request is what a scenario wants done.
+// request is a request of a scenario.
 type request struct {
 	Do   string
 	Args []string
 }
 
-// run runs one scenario to its end and does what it asks for.
+// run runs one scenario and serves its requests.
 func (s scenarios) run(t *testing.T, name string) {
 	ctx, cancel := context.WithTimeout(t.Context(), sdkPatience)
 	defer cancel()
@@ -100,7 +100,7 @@ func (s scenarios) run(t *testing.T, name string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { // a node that does not start ends the test below: nothing is left behind
+	defer func() { // if a node does not start, the test ends below; the process must not remain
 		cancel()
 		_ = cmd.Wait()
 	}()
@@ -110,18 +110,29 @@ func (s scenarios) run(t *testing.T, name string) {
 	}
 }
 
-// serveScenario answers requests until the scenario has ended. There is one node at a time.
+// serveScenario answers requests until the scenario has ended. At most one node runs at a time, or one pair of nodes.
 func serveScenario(t *testing.T, requests io.Reader, answers io.Writer) {
 	var node *process
+	var nodes *pair
 	lines := bufio.NewScanner(requests)
 	for lines.Scan() {
 		var r request
-		_ = json.Unmarshal(lines.Bytes(), &r) // what is no request is for people
+		_ = json.Unmarshal(lines.Bytes(), &r) // lines that are no requests are messages for people
 		answer := map[string]any{}
 		switch r.Do {
 		case "start":
 			node = startNode(t, r.Args...)
-			answer["address"] = node.public
+			answer["address"], answer["internal"] = node.public, node.internal
+		case "startPair":
+			config, err := os.ReadFile(r.Args[0])
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			nodes = startPair(t, string(config))
+			answer["address"] = nodes.balance(t)
+		case "killOne":
+			nodes.nodes[0].kill()
 		case "kill":
 			node.kill()
 		case "terminate":
@@ -131,7 +142,7 @@ func serveScenario(t *testing.T, requests io.Reader, answers io.Writer) {
 			continue
 		}
 		if err := json.NewEncoder(answers).Encode(answer); err != nil {
-			return // the scenario is gone; its exit code says why
+			return // the scenario has ended; its exit code says why
 		}
 	}
 }

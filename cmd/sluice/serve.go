@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -18,10 +20,10 @@ import (
 	"github.com/sluice-push/sluice/push/metrics"
 )
 
-// shutdownTime is how long clients have to go elsewhere when the process is told to end.
+// shutdownTime is how long a node that is told to end waits for its clients to disconnect.
 const shutdownTime = 10 * time.Second
 
-// What is recorded of waiting when that is asked for: one in so many contentions of a mutex, and one wait in so much time spent waiting.
+// Sampling rates of --profile-locks: one in so many contentions of a mutex, and on average one sample for so much time spent waiting.
 const (
 	mutexFraction = 10
 	blockRate     = 10 * time.Microsecond
@@ -30,21 +32,22 @@ const (
 // serveCmd runs a node.
 type serveCmd struct {
 	Config   string `short:"c" type:"existingfile" help:"Configuration file; sluice config default prints one."`
-	Listen   string `help:"Public address, host:port: clients and the HTTP API."`
-	Internal string `help:"Address for operators: metrics, health and profiles."`
-	Data     string `help:"Folder for what has to outlive the process."`
-	Insecure bool   `help:"Run without authentication: clients may do everything, the HTTP API needs no key."`
-	Demo     bool   `help:"Publish made-up prices and show them on a page. Implies --insecure, on loopback only."`
+	Listen   string `help:"Public address, host:port, for clients and the HTTP API."`
+	Internal string `help:"Internal address, host:port, for metrics, health checks and profiles."`
+	Data     string `help:"Data folder, in which the embedded broker stores publications."`
+	Insecure bool   `help:"Disable authentication: clients may do everything, and the HTTP API needs no key."`
+	Demo     bool   `help:"Publish made-up prices and show them on a page. Implies --insecure, and listens on loopback only."`
 	DemoSeed uint64 `default:"1" help:"Seed of the made-up prices."`
-	Verbose  bool   `short:"v" help:"Log more."`
-	// ProfileLocks is for developers.
-	ProfileLocks bool `help:"Record where goroutines wait for each other, for /debug/pprof/mutex and block. Costs some CPU."`
+	Verbose  bool   `short:"v" help:"Log at level debug."`
+	// ProfileLocks is for developers of Sluice.
+	ProfileLocks bool `help:"Record mutex and block profiles for /debug/pprof/mutex and /debug/pprof/block. Costs some CPU."`
 }
 
 // Help is shown by sluice serve --help.
 func (serveCmd) Help() string {
-	return "Every setting of the file also has an environment variable, SLUICE_ and its path: SLUICE_LIMITS_MESSAGE_BYTES. Flags win over " +
-		"variables, these over the file. SIGTERM or Ctrl-C ends the node in order: clients are asked to connect again."
+	return "Each setting of the configuration file also has an environment variable: SLUICE_ and the path of the setting, as in " +
+		"SLUICE_LIMITS_MESSAGE_BYTES. Flags override variables, and variables override the file. SIGTERM or Ctrl-C shuts the node down " +
+		"gracefully: the node asks its clients to reconnect."
 }
 
 // Run runs the node until a signal.
@@ -70,13 +73,13 @@ func (c *serveCmd) serve(ctx context.Context, env *environment) error {
 	log := slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level}))
 	n, err := startNode(ctx, cfg, nodeOptions{insecure: c.Insecure || c.Demo, page: c.Demo, log: log})
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		log.Info("told to end before the broker was there")
+		log.Info("shutting down before the broker was reached")
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if c.ProfileLocks { // behind the start, in which an embedded broker sets the rate as well
+	if c.ProfileLocks { // after the start, because an embedded broker sets the rate when it starts
 		runtime.SetMutexProfileFraction(mutexFraction)
 		runtime.SetBlockProfileRate(int(blockRate))
 	}
@@ -99,7 +102,7 @@ func (c *serveCmd) serve(ctx context.Context, env *environment) error {
 	return errors.Join(err, n.stop(limit))
 }
 
-// load merges the configuration and says what keeps the node from running with it.
+// load merges the file, the variables and the flags, and returns an error if a node cannot run with the result.
 func (c *serveCmd) load(env *environment) (*config.Config, error) {
 	overrides := map[string]string{}
 	if c.Listen != "" {
@@ -117,20 +120,20 @@ func (c *serveCmd) load(env *environment) (*config.Config, error) {
 	}
 	if c.Demo {
 		for _, ns := range demoNamespaces() {
-			if !named(cfg.Namespaces, ns.Name) {
+			if !hasNamespace(cfg.Namespaces, ns.Name) {
 				cfg.Namespaces = append(cfg.Namespaces, ns)
 			}
 		}
 		return cfg, loopbackOnly(cfg, env)
 	}
-	if !c.Insecure && !cfg.Auth.Anonymous {
-		return nil, errors.New("no client could connect, for authentication is not configured: set auth.anonymous: true and say in each " +
-			"namespace's allow what anonymous clients may do, or try things out with --insecure or --demo")
+	if !c.Insecure && !cfg.Auth.Anonymous && !cfg.Auth.KnowsUsers() {
+		return nil, errors.New("no client could connect, because authentication is not configured: set auth.jwt, so that clients connect with tokens; " +
+			"or auth.anonymous: true and, in allow of each namespace, what anonymous clients may do; or try Sluice out with --insecure or --demo")
 	}
 	return cfg, nil
 }
 
-func named(namespaces []config.Namespace, name string) bool {
+func hasNamespace(namespaces []config.Namespace, name string) bool {
 	for _, ns := range namespaces {
 		if ns.Name == name {
 			return true
@@ -139,7 +142,7 @@ func named(namespaces []config.Namespace, name string) bool {
 	return false
 }
 
-// demoNamespaces are what the demo and the examples use: tables of quotes, streams of ticks.
+// demoNamespaces returns the namespaces of the demo and the examples: tables of quotes, streams of ticks.
 func demoNamespaces() []config.Namespace {
 	quotes, ticks := config.DefaultNamespace("quotes"), config.DefaultNamespace("ticks")
 	quotes.Mode = push.Table
@@ -149,19 +152,22 @@ func demoNamespaces() []config.Namespace {
 	return []config.Namespace{quotes, ticks}
 }
 
-// loopbackOnly moves the addresses to loopback: everybody may do everything in a demo.
+// loopbackOnly moves the addresses to loopback, because a demo lets every client do everything.
 func loopbackOnly(cfg *config.Config, env *environment) error {
-	for _, addr := range []*string{&cfg.Listen, &cfg.Internal} {
+	for _, addr := range []*string{&cfg.Listen, &cfg.Internal, &cfg.GRPC.Listen, &cfg.TCP.Listen} {
+		if strings.HasPrefix(*addr, config.UnixPrefix) {
+			continue
+		}
 		host, port, err := net.SplitHostPort(*addr)
 		if err != nil {
-			continue // empty: not listened to
+			continue // empty: the node does not listen there
 		}
 		if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 			continue
 		}
 		local := net.JoinHostPort("127.0.0.1", port)
 		if host != "" {
-			if _, err := fmt.Fprintf(env.stderr, "sluice: a demo listens on loopback only: %s instead of %s\n", local, *addr); err != nil {
+			if _, err := fmt.Fprintf(env.stderr, "sluice: the demo listens on loopback only: on %s instead of %s\n", local, *addr); err != nil {
 				return err
 			}
 		}
@@ -170,20 +176,37 @@ func loopbackOnly(cfg *config.Config, env *environment) error {
 	return nil
 }
 
-// greet says where what is.
+// secured is the end of the scheme of URLs.
+func secured(c *tls.Config) string {
+	if c == nil {
+		return ""
+	}
+	return "s"
+}
+
+// greet prints the addresses of the node.
 func (c *serveCmd) greet(env *environment, n *node) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(env.stdout, format+"\n", args...) }
-	public := "http://" + n.public.Addr().String()
+	secure, internal := secured(n.tls), "http"+secured(n.internalTLS)
+	public := "http" + secure + "://" + n.public.Addr().String()
 	say("sluice is running.")
 	if c.Demo {
 		say("  page        %s/   (open this: made-up prices, live)", public)
 	}
-	say("  websocket   ws://%s/connection/websocket", n.public.Addr())
+	say("  websocket   ws%s://%s/connection/websocket", secure, n.public.Addr())
 	say("  sse         %s/connection/uni_sse?cf_connect={\"subs\":{\"CHANNEL\":{}}}", public)
+	if l := n.tcp.listener; l != nil {
+		say("  tcp         %s", l.Addr())
+	}
 	say("  api         %s/api/publish", public)
+	if n.grpcOnly != nil {
+		say("  grpc        %s", n.grpcOnly.Addr())
+	} else {
+		say("  grpc        %s", n.public.Addr())
+	}
 	if n.internal != nil {
-		say("  health      http://%s/health/ready", n.internal.Addr())
-		say("  metrics     http://%s%s", n.internal.Addr(), metrics.Path)
+		say("  health      %s://%s/health/ready", internal, n.internal.Addr())
+		say("  metrics     %s://%s%s", internal, n.internal.Addr(), metrics.Path)
 	}
 	if c.Demo {
 		say("Try: sluice sub quotes:all --url %s", public)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// runBinary runs the built command to its end and returns its exit code and what it printed.
+// runBinary runs the built command and returns its exit code and output.
 func runBinary(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	path, err := binary()
@@ -30,7 +30,7 @@ func runBinary(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// TestServeRefuses: a node that cannot run as asked says why, and what to do.
+// TestServeRefuses: a node that cannot run with its settings says why, and what to do.
 func TestServeRefuses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -41,13 +41,17 @@ func TestServeRefuses(t *testing.T) {
 	if err := os.WriteFile(broken, []byte("listen: :8000\nlimits: {sessions: many\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	insecureTLS := filepath.Join(t.TempDir(), "tls.yaml")
+	if err := os.WriteFile(insecureTLS, []byte("tls: {cert: absent.pem, key: absent.pem}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		args []string
 		want []string
 	}{
 		"no authentication": {[]string{"serve"}, []string{"auth.anonymous", "--insecure", "--demo"}},
 		"public port in use": {
-			[]string{"serve", "--insecure", "--listen", taken.Addr().String()},
+			[]string{"serve", "--insecure", "--listen", taken.Addr().String(), "--internal", "127.0.0.1:0"},
 			[]string{"cannot listen on " + taken.Addr().String(), `"listen"`, "address already in use"},
 		},
 		"internal port in use": {
@@ -55,7 +59,10 @@ func TestServeRefuses(t *testing.T) {
 			[]string{"cannot listen on " + taken.Addr().String(), `"internal"`, "address already in use"},
 		},
 		"broken YAML": {[]string{"serve", "--insecure", "--config", broken}, []string{"broken.yaml:2"}},
-		"no file":     {[]string{"serve", "--config", broken + "x"}, []string{"broken.yamlx", "no such file"}},
+		"no certificate": {
+			[]string{"serve", "--insecure", "--listen", "127.0.0.1:0", "--internal", "127.0.0.1:0", "--config", insecureTLS}, []string{"cannot load the certificate", `"tls"`, "no such file"},
+		},
+		"no file": {[]string{"serve", "--config", broken + "x"}, []string{"broken.yamlx", "no such file"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := runBinary(t, tc.args...)
@@ -71,7 +78,7 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// TestDemoIsLocal: whatever address is given, a demo, in which everybody may do everything, listens on loopback.
+// TestDemoIsLocal: a demo lets every client do everything, so it listens on loopback whatever address is given.
 func TestDemoIsLocal(t *testing.T) {
 	p := startNode(t, "--demo", "--listen", "0.0.0.0:0", "--internal", "0.0.0.0:0")
 	for _, addr := range []string{p.public, p.internal} {
@@ -79,13 +86,13 @@ func TestDemoIsLocal(t *testing.T) {
 			t.Errorf("listens on %s", addr)
 		}
 	}
-	p.terminate() // then all that it said is there
+	p.terminate() // then its output is complete
 	if !strings.Contains(p.stderr.String(), "loopback only") {
 		t.Errorf("does not say so:\n%s", p.stderr)
 	}
 }
 
-// TestPubAndSub: what the two commands say when something is wrong.
+// TestPubAndSub: the error messages of the two commands.
 func TestPubAndSub(t *testing.T) {
 	t.Parallel()
 	p := startNode(t, "--demo")
@@ -97,9 +104,9 @@ func TestPubAndSub(t *testing.T) {
 		"not JSON":          {[]string{"pub", "news", "hello", url}, "not JSON"},
 		"no data":           {[]string{"pub", "news", url}, "data is missing"},
 		"unknown namespace": {[]string{"pub", "nowhere:x", "1", url}, "unknown channel"},
-		"remove a stream":   {[]string{"pub", "news", "--remove", "--key", "k", url}, "streams"},
+		"remove a stream":   {[]string{"pub", "news", "--remove", "--key", "k", url}, "mode stream"},
 		"clear and data":    {[]string{"pub", "quotes:x", "1", "--clear", url}, "leave out the data"},
-		"nobody there":      {[]string{"pub", "news", "1", "--url=http://127.0.0.1:1"}, "is a node running there?"},
+		"nobody there":      {[]string{"pub", "news", "1", "--url=http://127.0.0.1:1"}, "check that a node is running there"},
 		"sub of nowhere":    {[]string{"sub", "nowhere:x", url}, "unknown channel"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +122,7 @@ func TestPubAndSub(t *testing.T) {
 	if code, stdout, stderr := runBinary(t, "sub", "quotes:mine", "-n", "1", url); code != 0 || stdout != "K {\"price\":1}\n" {
 		t.Errorf("sub: %d %q %s", code, stdout, stderr)
 	}
-	if code, stdout, stderr := runBinary(t, "pub", "quotes:mine", "--clear", url); code != 0 || stdout != "quotes:mine is cleared\n" {
+	if code, stdout, stderr := runBinary(t, "pub", "quotes:mine", "--clear", url); code != 0 || stdout != "quotes:mine cleared\n" {
 		t.Errorf("pub --clear: %d %q %s", code, stdout, stderr)
 	}
 	if code, stdout, stderr := runBinary(t, "pub", "quotes:mine", "2", "--key", "L", url); code != 0 {
@@ -124,7 +131,7 @@ func TestPubAndSub(t *testing.T) {
 	if code, stdout, stderr := runBinary(t, "sub", "quotes:mine", "-n", "1", url); code != 0 || stdout != "L 2\n" {
 		t.Errorf("sub: %d %q %s", code, stdout, stderr)
 	}
-	markup := `"` + strings.Repeat("<", 60_000) + `"` // which is within the limit of a publication
+	markup := `"` + strings.Repeat("<", 60_000) + `"` // within the limit of a publication
 	if code, _, stderr := runBinary(t, "pub", "quotes:mine", markup, "--key", "L", url); code != 0 {
 		t.Errorf("pub: %d %s", code, stderr)
 	}

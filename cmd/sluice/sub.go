@@ -1,94 +1,59 @@
 package main
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"math/rand/v2"
-	"net/http"
-	"net/url"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/sluice-push/sluice/cmd/sluice/internal/clientconn"
 	"github.com/sluice-push/sluice/push"
-	"github.com/sluice-push/sluice/push/gateway"
+	"github.com/sluice-push/sluice/push/protocol"
 )
 
-// subCmd prints what is published.
+// subCmd prints the publications of some channels.
 type subCmd struct {
 	URL      string   `default:"http://127.0.0.1:8000" env:"SLUICE_URL" help:"The node's public address."`
 	Channels []string `arg:"" name:"channel" help:"Channels to subscribe to."`
-	Count    int      `short:"n" help:"End after so many publications."`
-	Token    string   `env:"SLUICE_TOKEN" help:"Who you are, where the node asks for that."`
-	Quiet    bool     `short:"q" help:"Print the data alone, and nothing about the connection."`
+	Count    int      `short:"n" help:"Number of publications after which the command exits."`
+	Quiet    bool     `short:"q" help:"Print only the data, and no messages about the connection."`
 
-	Interval  time.Duration `help:"Be served at most once in this time by each channel: of tables and values what is newest then."`
-	Bandwidth int64         `placeholder:"BYTES" help:"Be sent at most so many bytes a second."`
-	Delta     string        `enum:"none,fossil,merge" default:"none" help:"Be sent differences, in this form (fossil, merge), where the namespace allows it."`
+	clientFlags `set:"transport=websocket"`
+
+	Interval  time.Duration `help:"Minimum time between two deliveries of a channel. Values and tables are conflated: the newest publication is delivered."`
+	Bandwidth int64         `placeholder:"BYTES" help:"Bandwidth limit of the connection, in bytes per second."`
+	Delta     string        `enum:"none,fossil,merge" default:"none" help:"Delta format to request (none, fossil, merge), if the namespace allows it."`
 }
 
 // Validate implements kong.Validatable.
 func (c *subCmd) Validate() error {
 	switch {
 	case c.Interval < 0:
-		return fmt.Errorf("--interval %v is less than nothing", c.Interval)
+		return fmt.Errorf("--interval %v is negative: use 0 or more", c.Interval)
 	case c.Interval%time.Millisecond != 0:
-		return fmt.Errorf("--interval %v is not a whole number of milliseconds", c.Interval)
+		return fmt.Errorf("--interval %v is not a whole number of milliseconds: round it", c.Interval)
 	case c.Bandwidth < 0:
-		return fmt.Errorf("--bandwidth %d is less than nothing", c.Bandwidth)
+		return fmt.Errorf("--bandwidth %d is negative: use 0 or more", c.Bandwidth)
 	}
-	return nil
+	return c.check()
 }
 
-// request returns what the node is asked for.
-func (c *subCmd) request() ([]byte, error) {
-	type wish struct {
-		Interval  int64 `json:"interval,omitempty"`
-		Bandwidth int64 `json:"bandwidth,omitempty"`
-	}
-	type data struct {
-		Sluice wish `json:"sluice"`
-	}
-	type options struct {
-		Data  *data  `json:"data,omitempty"`
-		Delta string `json:"delta,omitempty"`
-	}
-	var each options
-	if c.Delta != "none" {
-		each.Delta = c.Delta
-	}
-	if c.Interval > 0 {
-		each.Data = &data{wish{Interval: c.Interval.Milliseconds()}}
-	}
-	subs := map[string]options{}
-	for _, name := range c.Channels {
-		subs[name] = each
-	}
-	out := struct {
-		Token string             `json:"token"`
-		Name  string             `json:"name"`
-		Data  *data              `json:"data,omitempty"`
-		Subs  map[string]options `json:"subs"`
-	}{Token: c.Token, Name: "sluice", Subs: subs}
-	if c.Bandwidth > 0 {
-		out.Data = &data{wish{Bandwidth: c.Bandwidth}}
-	}
-	return json.Marshal(out)
-}
-
-// errEnough ends a subscription that has printed as much as was asked for.
+// errEnough ends a subscription that has printed as many publications as the user asked for.
 var errEnough = errors.New("enough")
 
-// Run prints publications until a signal. After a cut it connects again and goes on where it was.
+// Run prints publications until a signal. If the connection is lost, it connects again and resumes.
 func (c *subCmd) Run(env *environment) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	s := &subscriber{cmd: c, env: env, whole: map[string]*bases{}}
+	s := newSubscriber(c, env)
 	for tries := 0; ; tries++ {
 		began := s.printed
 		err := s.stream(ctx)
@@ -100,7 +65,7 @@ func (c *subCmd) Run(env *environment) error {
 		case s.printed > began:
 			tries = 0
 		}
-		s.note("%v; connecting again", err)
+		s.note("%v; reconnecting", err)
 		pause := time.Duration(rand.Int64N(int64(min(100*time.Millisecond<<min(tries, 7), 10*time.Second))))
 		select {
 		case <-time.After(pause):
@@ -110,18 +75,36 @@ func (c *subCmd) Run(env *environment) error {
 	}
 }
 
-// finalError is one that connecting again would not mend.
+// finalError is an error that a new connection would not cure.
 type finalError struct{ error }
 
 func (e *finalError) Unwrap() error { return e.error }
 
-// subscriber is one subscription over server-sent events.
+// subscriber is a client with the subscriptions of the command. It outlives its connections.
 type subscriber struct {
 	cmd     *subCmd
 	env     *environment
-	lastID  string // position, as the node said it
+	subs    map[string]*subState // by channel
 	printed int
-	whole   map[string]*bases // of the channels whose publications may come as differences
+	waiting int // subscriptions that are not confirmed yet
+}
+
+// subState is one subscription.
+type subState struct {
+	id     uint32         // of the command that requests it
+	at     *push.Position // nil before the first answer
+	deltas *deltaState    // nil if publications come whole
+}
+
+func newSubscriber(c *subCmd, env *environment) *subscriber {
+	s := &subscriber{cmd: c, env: env, subs: map[string]*subState{}}
+	for _, name := range c.Channels {
+		if s.subs[name] != nil {
+			continue // given twice
+		}
+		s.subs[name] = &subState{id: uint32(len(s.subs)) + 2} //nolint:gosec // a few; 1 is the connect command
+	}
+	return s
 }
 
 func (s *subscriber) note(format string, args ...any) {
@@ -130,129 +113,144 @@ func (s *subscriber) note(format string, args ...any) {
 	}
 }
 
-// stream connects once and prints until the stream ends.
+// settings returns data that asks the node for how to serve a connection or a subscription; nil without a wish.
+func settings(name string, value int64) []byte {
+	if value == 0 {
+		return nil
+	}
+	data, _ := json.Marshal(map[string]map[string]int64{"sluice": {name: value}}) // never fails
+	return data
+}
+
+// connect returns the connect command.
+func (s *subscriber) connect() *protocol.Command {
+	c := s.cmd.connect()
+	c.Connect.Data = settings("bandwidth", s.cmd.Bandwidth)
+	return c
+}
+
+// subscribe returns the command that requests a subscription, from where it was.
+func (s *subscriber) subscribe(name string) *protocol.Command {
+	sub := s.subs[name]
+	r := protocol.SubscribeRequest{Channel: name, Positioned: true, Recoverable: true}
+	r.Data = settings("interval", s.cmd.Interval.Milliseconds())
+	if s.cmd.Delta != "none" {
+		r.Delta = s.cmd.Delta
+	}
+	if sub.at != nil {
+		r.Recover, r.Position = true, *sub.at
+	}
+	return &protocol.Command{ID: sub.id, Kind: protocol.KindSubscribe, Subscribe: r}
+}
+
+// stream connects once and prints publications until the connection ends.
 func (s *subscriber) stream(ctx context.Context) error {
-	connect, err := s.cmd.request()
+	conn, err := clientconn.Dial(ctx, s.cmd.options(s.cmd.URL, s.connect()))
+	if refused := new(clientconn.Refused); errors.As(err, &refused) && !refused.IsTemporary() {
+		return &finalError{err}
+	}
 	if err != nil {
 		return err
 	}
-	address := strings.TrimRight(s.cmd.URL, "/") + gateway.SSEPath + "?cf_connect=" + url.QueryEscape(string(connect))
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return &finalError{err}
+	defer conn.Close()
+	var r protocol.Reply
+	for {
+		if err := conn.Receive(ctx, &r); err != nil {
+			if closed := new(clientconn.Closed); errors.As(err, &closed) && !closed.Reconnect() {
+				return &finalError{err}
+			}
+			return err
+		}
+		if r.Kind == protocol.KindConnect {
+			var all []*protocol.Command
+			for _, name := range s.names() {
+				all = append(all, s.subscribe(name))
+			}
+			s.waiting = len(all)
+			if err := conn.Send(ctx, all...); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.handle(&r); err != nil {
+			return err
+		}
 	}
-	req.Header.Set("Accept", "text/event-stream")
-	if s.lastID != "" {
-		req.Header.Set("Last-Event-ID", s.lastID)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("%s does not answer: %w", s.cmd.URL, unwrapURL(err))
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		why, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
-		err := fmt.Errorf("the node refuses: %s", strings.TrimSpace(string(why)))
-		if resp.StatusCode == http.StatusServiceUnavailable {
+}
+
+// handle prints what a reply says.
+func (s *subscriber) handle(r *protocol.Reply) error {
+	name := s.channelOf(r.ID)
+	switch {
+	case r.Error != nil:
+		err := fmt.Errorf("the node refused %s: %s (code %d)", name, r.Error.Message, r.Error.Code)
+		if r.Error.Temporary {
 			return err
 		}
 		return &finalError{err}
+	case r.Kind == protocol.KindSubscribe:
+		return s.begin(name, &r.Subscribe)
+	case r.Kind != protocol.KindPush:
+		return nil
 	}
-	lines := bufio.NewReaderSize(resp.Body, 64<<10)
-	id := s.lastID
-	for {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			return errors.New("the connection was cut")
-		}
-		field, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
-		value = strings.TrimPrefix(value, " ")
-		switch field {
-		case "id":
-			id = value
-		case "data":
-			if err := s.event(value); err != nil {
-				return err
-			}
-			s.lastID = id
-		}
+	p := &r.Push
+	switch sub := s.subs[p.Channel]; {
+	case sub == nil:
+		return nil
+	case p.Kind == protocol.PushPublication:
+		return s.print(p.Channel, &p.Publication)
+	case p.Kind == protocol.PushUnsubscribe:
+		return fmt.Errorf("the node ended the subscription to %s: %s (code %d)", p.Channel, p.Unsubscribe.Reason, p.Unsubscribe.Code)
 	}
+	return nil
 }
 
-// wirePublication is a publication as the node sends it.
-type wirePublication struct {
-	Data    json.RawMessage `json:"data"`
-	Key     string          `json:"key"`
-	Removed bool            `json:"removed"`
-	Delta   bool            `json:"delta"`
+// names returns the channels, each once, in the order in which they were given.
+func (s *subscriber) names() []string {
+	return slices.SortedFunc(maps.Keys(s.subs), func(a, b string) int { return cmp.Compare(s.subs[a].id, s.subs[b].id) })
 }
 
-// event prints one event.
-func (s *subscriber) event(data string) error {
-	var e struct {
-		Channel string           `json:"channel"`
-		Pub     *wirePublication `json:"pub"`
-		Connect *struct {
-			Subs map[string]struct {
-				Publications  []wirePublication `json:"publications"`
-				Recovered     bool              `json:"recovered"`
-				WasRecovering bool              `json:"was_recovering"`
-				Delta         bool              `json:"delta"`
-			} `json:"subs"`
-		} `json:"connect"`
-		Disconnect *struct {
-			Code   int    `json:"code"`
-			Reason string `json:"reason"`
-		} `json:"disconnect"`
+// channelOf returns the channel that a command with an ID requests, and what to call the connect command.
+func (s *subscriber) channelOf(id uint32) string {
+	for name, sub := range s.subs {
+		if sub.id == id {
+			return name
+		}
 	}
-	if err := json.Unmarshal([]byte(data), &e); err != nil {
-		return &finalError{fmt.Errorf("%s sends what is not the protocol of sluice: %w", s.cmd.URL, err)}
+	return "the connection"
+}
+
+// begin starts a subscription that the node has confirmed, with the publications of the answer.
+func (s *subscriber) begin(name string, r *protocol.SubscribeResult) error {
+	sub := s.subs[name]
+	if r.WasRecovering && !r.Recovered {
+		s.note("%s: publications may have been missed", name)
 	}
 	switch {
-	case e.Pub != nil:
-		return s.print(e.Channel, e.Pub)
-	case e.Disconnect != nil:
-		err := fmt.Errorf("the node ends the connection: %s (%d)", e.Disconnect.Reason, e.Disconnect.Code)
-		if e.Disconnect.Code >= 3500 && e.Disconnect.Code < 4000 {
-			return &finalError{err}
-		}
-		return err
-	case e.Connect != nil:
+	case !r.Delta:
+		sub.deltas = nil
+	case sub.deltas == nil || !r.Recovered:
+		form, _ := push.ParseDelta(s.cmd.Delta)
+		sub.deltas = &deltaState{form: form, quoted: s.cmd.protocol() == "json", held: map[string][]byte{}}
+	}
+	at := r.Position // the reply's memory is used again
+	sub.at = &at
+	if s.waiting--; s.waiting == 0 {
 		s.note("subscribed to %s", strings.Join(s.cmd.Channels, ", "))
-		for _, name := range s.cmd.Channels {
-			sub := e.Connect.Subs[name]
-			s.begin(name, sub.Recovered, sub.Delta)
-			if sub.WasRecovering && !sub.Recovered {
-				s.note("%s: some publications may have been missed", name)
-			}
-			for i := range sub.Publications {
-				if err := s.print(name, &sub.Publications[i]); err != nil {
-					return err
-				}
-			}
+	}
+	for i := range r.Publications {
+		if err := s.print(name, &r.Publications[i]); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// begin notes what a channel's publications will be like.
-func (s *subscriber) begin(channel string, recovered, differences bool) {
-	b := s.whole[channel]
-	switch {
-	case !differences:
-		delete(s.whole, channel)
-	case b == nil:
-		form, _ := push.ParseDelta(s.cmd.Delta)
-		s.whole[channel] = &bases{form: form, held: map[string][]byte{}}
-	case !recovered:
-		clear(b.held)
-	}
-}
-
 // print prints one publication as a line: the channel if there are several, the key if it has one, the data.
-func (s *subscriber) print(channel string, p *wirePublication) error {
-	if b := s.whole[channel]; b != nil {
-		if err := b.whole(channel, p); err != nil {
+func (s *subscriber) print(channel string, p *push.Publication) error {
+	sub := s.subs[channel]
+	if b := sub.deltas; b != nil {
+		if err := b.resolve(channel, p); err != nil {
 			return &finalError{err}
 		}
 	}
@@ -265,13 +263,19 @@ func (s *subscriber) print(channel string, p *wirePublication) error {
 			line = append(line, p.Key)
 		}
 	}
-	if p.Removed {
+	switch p.Op {
+	case push.Remove:
 		line = append(line, "removed")
-	} else {
+	case push.Clear:
+		line = append(line, "cleared")
+	default:
 		line = append(line, string(p.Data))
 	}
 	if _, err := fmt.Fprintln(s.env.stdout, strings.Join(line, " ")); err != nil {
 		return &finalError{err}
+	}
+	if p.Offset != 0 { // a row of a sweep has none, but the last
+		sub.at.Offset = p.Offset
 	}
 	if s.printed++; s.printed == s.cmd.Count {
 		return errEnough

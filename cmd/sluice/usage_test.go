@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// cpu returns how much CPU time the process has used, for reports; 0 where the system does not say (proc(5) is Linux).
+// cpu returns how much CPU time the process has used, for reports, and 0 on systems without proc(5).
 func (p *process) cpu() time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
 		return 0
 	}
-	_, after, _ := strings.Cut(string(stat), ") ") // the name before may hold anything
+	_, after, _ := strings.Cut(string(stat), ") ") // the name before may contain any characters
 	fields := strings.Fields(after)
-	const utime, stime = 14 - 3, 15 - 3 // their numbers in proc(5), counted from the field after the name
+	const utime, stime = 14 - 3, 15 - 3 // the fields' numbers in proc(5), counted from the first field after the name
 	if len(fields) <= stime {
 		return 0
 	}
@@ -31,7 +31,7 @@ func (p *process) cpu() time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond // USER_HZ is 100
 }
 
-// resident returns how many bytes of memory the process has in use, 0 where the system does not say.
+// resident returns the resident memory of the process in bytes, and 0 on systems without proc(5).
 func (p *process) resident() int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {

@@ -145,7 +145,7 @@ func TestBroken(t *testing.T) {
 	}
 	server.Signal(syscall.SIGTERM)
 	status, _, stderr := server.Exit()
-	for text, times := range map[string]int{"frame is too short": 2, "unknown command": 2, "length is wrong": 2, "too large": 2} {
+	for text, times := range map[string]int{"frame is too short": 2, "unknown command": 2, "length is invalid": 2, "too large": 2} {
 		if got := strings.Count(stderr, text); got != times {
 			t.Errorf("%d times %q in the log, want %d", got, text, times)
 		}

@@ -22,7 +22,7 @@ import (
 
 	"github.com/sluice-push/sluice/examples/internal/run"
 	"github.com/sluice-push/sluice/session"
-	"github.com/sluice-push/sluice/transport"
+	"github.com/sluice-push/sluice/transport/udp"
 )
 
 func main() {
@@ -48,7 +48,7 @@ func main() {
 func receive(address string, expiry, interval time.Duration) {
 	app := run.New()
 	// Devices that measure by the same clock send at the same moment: the kernel needs room for that.
-	pc, err := transport.ListenPacket(context.Background(), "udp", address, &transport.PacketOptions{ReadBuffer: 4 << 20})
+	pc, err := udp.Listen(context.Background(), "udp", address, &udp.Options{ReadBuffer: 4 << 20})
 	if err != nil {
 		run.Fail(err)
 	}

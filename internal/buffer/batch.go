@@ -7,22 +7,22 @@ const (
 	batchBytes = 128 << 10 // bytes in one write: a raw write is not preempted, so it must be short
 )
 
-// Batch is what goes into one write: borrowed pieces of bytes. It is pooled, together with what the platform needs for the call. It
-// belongs to one goroutine at a time.
+// Batch holds the byte slices that one system call writes, and the call's own memory, such as the I/O vector. The slices are borrowed. Batches
+// are pooled: see [Pools]. A batch belongs to one goroutine at a time.
 type Batch struct {
-	Parts [][]byte // changed by Add and Clear only
+	Parts [][]byte // only Add and Clear change it
 	Size  int      // bytes in Parts
-	Sent  int      // what the socket took in the last write: over TLS other bytes than those in Parts
+	Sent  int      // bytes that the socket took in the last write; over TLS these are not the bytes in Parts
 
-	Scratch []byte // for a frame that is encoded and written at once, or for several that are gathered
-	Ends    []int  // of those that are gathered: where they end, doubled, plus one if they must not be dropped
-	Inside  bool   // for the owner: it is written by who reads from the connection, which cannot be closed meanwhile
+	Scratch    []byte // for one frame that is encoded and written at once, or for several corked frames
+	CorkedEnds []int  // for each corked frame its end in Scratch, doubled, plus one if the frame must not be dropped
+	ByReader   bool   // for the owner: the goroutine that reads the connection writes the batch, so the connection cannot be closed meanwhile
 
 	array [batchParts][]byte
 	call  call
 }
 
-// NewBatch makes one.
+// NewBatch returns an empty batch.
 func NewBatch() *Batch {
 	b := new(Batch)
 	b.Clear()
@@ -30,7 +30,8 @@ func NewBatch() *Batch {
 	return b
 }
 
-// Add appends as much of p as fits and returns how much that was. Pieces that are neighbours in memory become one.
+// Add appends as much of p as fits, and returns how many bytes that is. Two slices that are neighbours in memory become one. The batch borrows
+// p.
 func (b *Batch) Add(p []byte) int {
 	p = p[:min(len(p), batchBytes-b.Size)]
 	if len(p) == 0 {
@@ -52,33 +53,33 @@ func (b *Batch) Add(p []byte) int {
 	return len(p)
 }
 
-// Clear forgets the pieces.
+// Clear removes all slices. Scratch and CorkedEnds stay.
 func (b *Batch) Clear() {
 	clear(b.Parts)
 	b.Parts, b.Size = b.array[:0], 0
 }
 
-// Gather adds a frame to what is gathered.
-func (b *Batch) Gather(p []byte, kept bool) {
+// AppendCorked copies a corked frame to the end of Scratch. If kept is set, the frame must not be dropped.
+func (b *Batch) AppendCorked(p []byte, kept bool) {
 	b.Scratch = append(b.Scratch, p...)
-	b.Gathered(kept)
+	b.MarkCorked(kept)
 }
 
-// Gathered notes that what has come behind the last frame in Scratch is another.
-func (b *Batch) Gathered(kept bool) {
+// MarkCorked records that the caller has appended a corked frame to Scratch.
+func (b *Batch) MarkCorked(kept bool) {
 	end := len(b.Scratch) << 1
 	if kept {
 		end |= 1
 	}
-	if len(b.Ends) == cap(b.Ends) {
-		b.grow() // by a call, which needs less of its caller's stack
+	if len(b.CorkedEnds) == cap(b.CorkedEnds) {
+		b.grow() // in a call of its own, because growing inline would enlarge the stack frame of every caller
 	}
-	b.Ends = b.Ends[:len(b.Ends)+1]
-	b.Ends[len(b.Ends)-1] = end
+	b.CorkedEnds = b.CorkedEnds[:len(b.CorkedEnds)+1]
+	b.CorkedEnds[len(b.CorkedEnds)-1] = end
 }
 
 //go:noinline
-func (b *Batch) grow() { b.Ends = slices.Grow(b.Ends, 1) }
+func (b *Batch) grow() { b.CorkedEnds = slices.Grow(b.CorkedEnds, 1) }
 
-// Forget empties what is gathered.
-func (b *Batch) Forget() { b.Scratch, b.Ends = b.Scratch[:0], b.Ends[:0] }
+// ClearCorked removes all corked frames.
+func (b *Batch) ClearCorked() { b.Scratch, b.CorkedEnds = b.Scratch[:0], b.CorkedEnds[:0] }

@@ -1,9 +1,10 @@
 package buffer
 
-// Places is the memory that the queue has for places of frames.
+// Places returns the bytes of memory that the queue has for its frames' places.
 func (q *Queue) Places() int { return cap(q.frames) * framePlace }
 
-// Memory returns what the queue says it takes, and what it does take, but for what nobody has asked for.
+// Memory returns the bytes of memory that the queue counts, and those of its chunks and of the frames outside them. The second number does not
+// contain the spare capacity of such frames.
 func (q *Queue) Memory() (said, does int) {
 	chunks := map[*Buffer]int{}
 	if q.tail != nil {
@@ -22,8 +23,8 @@ func (q *Queue) Memory() (said, does int) {
 	return q.memory, does
 }
 
-// Held returns how much memory is held.
+// Held returns how many bytes of memory the Inbound holds.
 func (in *Inbound) Held() int { return cap(in.buf) }
 
-// Copied has the file read, as if the kernel could not send from it.
-func (l *Large) Copied() { l.copied = true }
+// Copied makes the frame read its file, as if the kernel could not send from it.
+func (l *BigFrame) Copied() { l.copied = true }

@@ -4,8 +4,9 @@ package buffer
 
 import "syscall"
 
-// Where sockets share one system call that takes its arguments from memory, read and write are simpler. They take no flags, so
-// those are ignored; a signal for a broken connection is not sent to a program in Go: see package os/signal.
+// On these architectures all socket calls share one system call, socketcall(2), which takes its arguments from memory. read and write are
+// simpler. They take no flags, so flags are ignored. That loses nothing: a Go program gets no SIGPIPE for a broken connection (see package
+// os/signal).
 const (
 	sysReceive = syscall.SYS_READ
 	sysSend    = syscall.SYS_WRITE

@@ -1,27 +1,26 @@
 package buffer
 
-// Inbound holds the bytes of a connection that arrived and were not used yet. It is a plain struct, owned by the goroutine that
-// reads.
+// Inbound holds the bytes of a connection that have arrived and are not used yet. The goroutine that reads the connection owns it.
 //
-// Memory follows what has arrived, never what the peer says will come: bytes go into a buffer borrowed from a pool; when it is
-// full of one incomplete message a buffer twice as large takes over, up to limit. While the session waits for the peer it holds
-// nothing, or when a little of a message is there, just that.
+// Memory grows with the bytes that have arrived, never with a length that the peer announces. Bytes go into a buffer borrowed from a pool. If
+// one incomplete message fills the buffer, a buffer of twice the size replaces it, up to Limit. While the session waits for the peer, Inbound
+// holds no memory, or about as much as the part of a message that has arrived.
 type Inbound struct {
-	buf   []byte // buf[r:w] is unread
-	r, w  int
-	Need  int     // calling Decode makes no sense before so many bytes are unread
-	Limit int     // most unread bytes
-	lent  *Buffer // what buf lies in, if it was borrowed
-	Pool  *Pool   // where buffers are borrowed from
-	Aside *Pools  // for what is kept of a message, if not nil
+	buf          []byte // buf[r:w] is unread
+	r, w         int
+	Need         int     // Decode cannot succeed before this many bytes are unread
+	Limit        int     // the most bytes that may be unread
+	pooled       *Buffer // the pooled buffer that contains buf, or nil
+	Pool         *Pool   // lends the buffers
+	PartialPools *Pools  // lends the memory for a partial message while the session waits; nil allocates it
 
-	Rested bool // Rest was called: the peer had nothing more to say
+	Shrunk bool // Shrink was called: the peer had sent nothing more
 }
 
-// Unread returns the bytes that were not used yet.
+// Unread returns the bytes that are not used yet.
 func (in *Inbound) Unread() []byte { return in.buf[in.r:in.w] }
 
-// Space returns where the next bytes go. It is empty only when limit bytes are unread.
+// Space returns the memory for the next bytes. It is empty only if Limit bytes are unread.
 func (in *Inbound) Space() []byte {
 	unread := in.w - in.r
 	switch {
@@ -34,39 +33,36 @@ func (in *Inbound) Space() []byte {
 	return in.buf[in.w:min(len(in.buf), in.r+in.Limit)]
 }
 
-// Room returns how many bytes there were in what Space returned last.
-func (in *Inbound) Room() int { return min(len(in.buf), in.r+in.Limit) - in.w }
-
-// Borrow puts what arrives into b if there is no other place for it, until it is put to rest.
+// Borrow lets the next bytes go into b if Inbound has no buffer. Shrink, Compact or Release gives b back.
 func (in *Inbound) Borrow(b *Buffer) {
 	if in.buf == nil {
-		in.buf, in.lent, b.Free = b.B, b, false
+		in.buf, in.pooled, b.Free = b.B, b, false
 	}
 }
 
-// grow moves the unread bytes to a larger buffer: one of the pool when that is larger, otherwise twice the size.
+// grow moves the unread bytes to a larger buffer: one of the pool if that is larger, otherwise one of twice the size.
 func (in *Inbound) grow(unread int) {
 	if unread >= in.Limit {
 		return
 	}
-	old, lent := in.Unread(), in.lent
+	old, pooled := in.Unread(), in.pooled
 	if unread < in.Pool.Size {
-		in.lent = in.Pool.Get()
-		in.buf = in.lent.B
+		in.pooled = in.Pool.Get()
+		in.buf = in.pooled.B
 	} else {
-		in.buf, in.lent = in.memory(min(2*unread, in.Limit))
+		in.buf, in.pooled = in.memory(min(2*unread, in.Limit))
 	}
 	in.r, in.w = 0, copy(in.buf, old)
-	if lent != nil {
-		lent.Release()
+	if pooled != nil {
+		pooled.Release()
 	}
 }
 
-// Arrived says that n bytes were put where Space said.
+// Arrived records that n bytes were written to the memory that Space returned.
 func (in *Inbound) Arrived(n int) { in.w += n }
 
-// Used says that the first n unread bytes are done with.
-func (in *Inbound) Used(n int) {
+// Discard removes the first n unread bytes.
+func (in *Inbound) Discard(n int) {
 	in.r += n
 	in.Need = 0
 	if in.r == in.w {
@@ -74,7 +70,7 @@ func (in *Inbound) Used(n int) {
 	}
 }
 
-// Add puts bytes that were read elsewhere behind the unread ones and reports whether they fitted.
+// Add appends bytes that were read elsewhere, and reports whether all of them fitted.
 func (in *Inbound) Add(p []byte) bool {
 	for len(p) > 0 {
 		n := copy(in.Space(), p)
@@ -87,39 +83,40 @@ func (in *Inbound) Add(p []byte) bool {
 	return true
 }
 
-// Rest is called before waiting for the peer: it gives the buffer back, and keeps what is unread in as little as it needs.
-func (in *Inbound) Rest() {
-	if in.Rested = true; in.w-in.r <= len(in.buf)/4 {
-		in.settle(in.memory)
+// Shrink is called before the session waits for the peer. It gives the buffer back, and moves the unread bytes to a smaller one, unless they take
+// more than a quarter of the buffer.
+func (in *Inbound) Shrink() {
+	if in.Shrunk = true; in.w-in.r <= len(in.buf)/4 {
+		in.moveUnread(in.memory)
 	}
 }
 
-// Tighten is Rest before a wait that may be long: no byte more than needed stays, whatever has to be copied for that.
-func (in *Inbound) Tighten() {
-	in.settle(func(size int) ([]byte, *Buffer) { return make([]byte, size), nil })
+// Compact is Shrink before a wait that may be long. It always copies the unread bytes to memory of exactly their size.
+func (in *Inbound) Compact() {
+	in.moveUnread(func(size int) ([]byte, *Buffer) { return make([]byte, size), nil })
 }
 
-// settle keeps what is unread in memory that is taken for it.
-func (in *Inbound) settle(memory func(size int) ([]byte, *Buffer)) {
+// moveUnread moves the unread bytes to memory that the function allocates, and gives the buffer back.
+func (in *Inbound) moveUnread(memory func(size int) ([]byte, *Buffer)) {
 	unread := in.w - in.r
 	switch {
 	case in.buf == nil, unread == len(in.buf):
 		return
 	case unread == 0:
-		in.Drop()
+		in.Release()
 	default:
 		own, from := memory(unread)
-		own = own[:copy(own[:unread], in.Unread())] // it looks full, so that more will be read into a larger buffer
+		own = own[:copy(own[:unread], in.Unread())] // cut to the unread bytes: Space sees a full buffer, and takes a larger one before more is read
 		need := in.Need
-		in.Drop()
-		in.buf, in.lent, in.w, in.Need = own, from, len(own), need
+		in.Release()
+		in.buf, in.pooled, in.w, in.Need = own, from, len(own), need
 	}
 }
 
-// memory returns at least size bytes, and the buffer they lie in, if they are borrowed.
+// memory returns at least size bytes, and the pooled buffer that contains them, or nil if they are allocated.
 func (in *Inbound) memory(size int) ([]byte, *Buffer) {
-	if in.Aside != nil {
-		if class := in.Aside.class(size); class != nil {
+	if in.PartialPools != nil {
+		if class := in.PartialPools.class(size); class != nil {
 			b := class.Get()
 			return b.B, b
 		}
@@ -127,19 +124,20 @@ func (in *Inbound) memory(size int) ([]byte, *Buffer) {
 	return make([]byte, size), nil
 }
 
-// Keep is rest for a connection that can only be read by waiting in a read: a buffer of size bytes stays.
-func (in *Inbound) Keep(size int) {
+// ShrinkTo is Shrink for a connection that blocks in a read until bytes arrive, and so needs a buffer meanwhile. If nothing is unread, a buffer of
+// size bytes stays.
+func (in *Inbound) ShrinkTo(size int) {
 	if in.w == in.r && (in.buf == nil || len(in.buf) > size) {
 		need := in.Need
-		in.Drop()
+		in.Release()
 		in.buf, in.Need = make([]byte, size), need
 	}
 }
 
-// Drop forgets everything.
-func (in *Inbound) Drop() {
-	if in.lent != nil {
-		in.lent.Release()
+// Release discards the unread bytes, and gives the buffer back.
+func (in *Inbound) Release() {
+	if in.pooled != nil {
+		in.pooled.Release()
 	}
-	in.buf, in.r, in.w, in.Need, in.lent = nil, 0, 0, 0, nil
+	in.buf, in.r, in.w, in.Need, in.pooled = nil, 0, 0, 0, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-push/sluice/internal/buffer"
 )
 
-// Whatever arrives and is used in whatever pieces, what is unread is what a plain slice says, and memory is bounded.
+// Whatever pieces bytes arrive and are used in, the unread bytes equal those of a plain slice, and memory is bounded.
 func TestInboundIsASlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool, limit := rapid.IntRange(1, 64).Draw(t, "pool"), rapid.IntRange(1, 300).Draw(t, "limit")
@@ -32,7 +32,7 @@ func TestInboundIsASlice(t *testing.T) {
 			},
 			"use": func(t *rapid.T) {
 				n := rapid.IntRange(0, len(model)).Draw(t, "n")
-				in.Used(n)
+				in.Discard(n)
 				model = model[n:]
 			},
 			"add": func(t *rapid.T) {
@@ -45,12 +45,12 @@ func TestInboundIsASlice(t *testing.T) {
 				model = model[:min(len(model), limit)]
 			},
 			"rest": func(t *rapid.T) {
-				in.Rest()
+				in.Shrink()
 				if held := in.Held(); held > 4*len(model)+16 || held > 0 && len(model) == 0 {
 					t.Fatalf("%d bytes are held for %d", held, len(model))
 				}
 			},
-			"keep": func(*rapid.T) { in.Keep(16) },
+			"keep": func(*rapid.T) { in.ShrinkTo(16) },
 			"": func(t *rapid.T) {
 				if !bytes.Equal(in.Unread(), model) {
 					t.Fatalf("unread %v, want %v", in.Unread(), model)

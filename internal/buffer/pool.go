@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// Buffer is a pooled piece of memory of the size of its pool. It belongs to one goroutine at a time.
+// Buffer is a pooled piece of memory, of the size of its pool. A buffer belongs to one goroutine at a time.
 type Buffer struct {
 	B    []byte
-	Free bool // it was released
-	refs int  // frames that lie in it; owned by the queue that fills it
+	Free bool // no caller uses it: it was released, or Own was called
+	refs int  // frames in the buffer; for the queue that fills it
 	pool *Pool
-	kept bool // it is not given back: its owner looks whether it is free
+	kept bool // Release does not return it to the pool: its owner waits for Free instead
 }
 
-// Own makes b stay with the caller when it is released: it is free from now on, and whenever it was released.
+// Own makes the caller the owner of b. b is free from now on. Release marks b as free again, but does not return b to its pool.
 func (b *Buffer) Own() { b.kept, b.Free = true, true }
 
-// Disown has b given back to its pool when it is released.
+// Disown undoes Own: the next Release returns b to its pool.
 func (b *Buffer) Disown() { b.kept = false }
 
-// Return gives a buffer that is owned and free back to its pool; another one is a bug and panics. Of none, nil, nothing is given back.
+// Return gives an owned, free buffer back to its pool. It panics if b is in use or not owned. It does nothing if b is nil.
 func (b *Buffer) Return() {
 	switch {
 	case b == nil:
@@ -32,7 +32,7 @@ func (b *Buffer) Return() {
 	}
 }
 
-// Release gives the buffer back. Releasing it twice is a bug and panics.
+// Release ends the use of the buffer, and returns it to its pool unless it is owned. Releasing a buffer twice is a bug and panics.
 func (b *Buffer) Release() {
 	if b.Free {
 		panic("buffer: released twice")
@@ -43,13 +43,13 @@ func (b *Buffer) Release() {
 	}
 }
 
-// Pool keeps buffers of one size. Any goroutine may use it.
+// Pool keeps free buffers of one size. Any goroutine may use it.
 type Pool struct {
 	Size int // in bytes; set when made
 	pool sync.Pool
 }
 
-// Get returns a buffer whose B has the pool's size.
+// Get returns a buffer whose B has Size bytes. The caller releases it.
 func (p *Pool) Get() *Buffer {
 	b, ok := p.pool.Get().(*Buffer)
 	if !ok {
@@ -59,23 +59,24 @@ func (p *Pool) Get() *Buffer {
 	return b
 }
 
-// Pools are what the sessions of a server borrow from. An idle session holds nothing of it. Any goroutine may use them.
+// Pools hold the memory that the sessions of a server borrow. An idle session borrows none. Any goroutine may use them.
 type Pools struct {
 	Read    Pool    // for bytes that arrive
-	Shared  Pool    // the same, borrowed for one turn in a loop
-	Chunk   Pool    // for frames that wait
-	classes [3]Pool // for more than a chunk of what is put aside
+	Shared  Pool    // for bytes that arrive, borrowed for one dispatch of an event loop
+	Chunk   Pool    // for queued frames
+	classes [3]Pool // for copies larger than a chunk
 	batches sync.Pool
 	queues  sync.Pool
 }
 
-// ChunkSize is the size in bytes of the chunks that frames which wait lie in.
+// ChunkSize is the size in bytes of the chunks that queued frames are copied into.
 const ChunkSize = 16 << 10
 
-// scratchMax is the most memory for encoding that is kept.
+// scratchMax is the most memory in bytes that a pooled batch keeps for encoding.
 const scratchMax = 160 << 10
 
-// CopyOf returns a copy of b and the buffer it lies in, if it was borrowed. Much more memory than that is not taken.
+// CopyOf returns a copy of b, and the pooled buffer that contains the copy, or nil if it is allocated. A pooled buffer has at most four times
+// the size of b.
 func (p *Pools) CopyOf(b []byte) (own []byte, from *Buffer) {
 	if class := p.class(len(b)); class != nil {
 		from = class.Get()
@@ -84,7 +85,7 @@ func (p *Pools) CopyOf(b []byte) (own []byte, from *Buffer) {
 	return bytes.Clone(b), nil
 }
 
-// class returns the pool whose buffers suit size bytes, or nil when memory of their own does.
+// class returns the pool whose buffers fit size bytes without much waste, or nil if the caller should allocate.
 func (p *Pools) class(size int) *Pool {
 	switch {
 	case size <= ChunkSize/4:
@@ -100,13 +101,13 @@ func (p *Pools) class(size int) *Pool {
 	return nil
 }
 
-// sharedBuffer is the size of the buffers of loops, of which there are hardly more than loops: large, so that what has arrived is
-// read at once.
+// sharedBuffer is the size in bytes of the buffers that event loops read into. There are hardly more of them than loops, so they are large: one
+// read then takes everything that has arrived.
 const sharedBuffer = 128 << 10
 
 const usualBuffer = 64 << 10
 
-// NewPools makes pools whose buffers for reading are of readBuffer bytes; zero is 64 KiB, and 128 KiB for loops.
+// NewPools returns pools whose buffers for reading have readBuffer bytes. Zero means 64 KiB for goroutines and 128 KiB for event loops.
 func NewPools(readBuffer int) *Pools {
 	shared := readBuffer
 	if readBuffer == 0 {
@@ -125,11 +126,11 @@ func NewPools(readBuffer int) *Pools {
 // Batch borrows an empty batch.
 func (p *Pools) Batch() *Batch { return p.batches.Get().(*Batch) }
 
-// PutBatch gives a batch back, without the memory of an encoded frame that was unusually large.
+// PutBatch gives a batch back. If its Scratch has grown beyond 160 KiB, that memory is dropped.
 func (p *Pools) PutBatch(b *Batch) {
 	b.Clear()
-	b.Forget()
-	b.Inside = false
+	b.ClearCorked()
+	b.ByReader = false
 	if cap(b.Scratch) > scratchMax {
 		b.Scratch = nil
 	}
@@ -139,7 +140,7 @@ func (p *Pools) PutBatch(b *Batch) {
 // Queue borrows an empty queue.
 func (p *Pools) Queue() *Queue { return p.queues.Get().(*Queue) }
 
-// PutQueue drops what is left in q, gives q back, and returns how many bytes it dropped.
+// PutQueue drops the frames that are left in q, gives q back, and returns the number of dropped bytes.
 func (p *Pools) PutQueue(q *Queue) int {
 	n := q.Reset()
 	p.queues.Put(q)

@@ -2,59 +2,59 @@ package buffer
 
 import "unsafe"
 
-// Frame is one whole frame, or what is left of it.
+// Frame is one whole frame in a queue, or the unwritten rest of one.
 type Frame struct {
-	B     []byte
-	From  *Buffer // the chunk that B lies in, or nil
-	At    int64   // when it was added, in nanoseconds of any clock
-	Kept  bool    // must not be dropped
-	Large *Large  // instead of B: it goes from where it lies, and counts as no bytes and no memory
-	Cost  int     // memory that it takes besides chunks: what was borrowed or made for it alone, or the length of what it refers to
+	B    []byte
+	From *Buffer   // the chunk that contains B, or nil
+	At   int64     // when the frame was added, in nanoseconds of any clock
+	Kept bool      // the frame must not be dropped
+	Big  *BigFrame // a big frame instead of B; counts as no bytes and no memory
+	Cost int       // bytes of memory besides chunks: of B if it is borrowed or allocated for this frame, or the length of B if it is shared
 }
 
-// framePlace is the size of a frame.
+// framePlace is the size in bytes of a Frame in the queue.
 const framePlace = int(unsafe.Sizeof(Frame{}))
 
-// Queue holds the frames of a session that could not be written at once, in order. It has neither lock nor clock and does no I/O;
-// the session guards it, and has one only while something waits.
+// Queue holds, in order, the frames of a session that could not be written at once. It has neither lock nor clock, and does no I/O. The
+// session's mutex guards it. A session has a queue only while frames wait.
 //
-//	frames[head:]  | lent to the writer | waiting ...                        |
-//	                 ^ of the first, some bytes may be gone already (started)
+//	frames[head:]  | in flight          | waiting ...                        |
+//	                 ^ some bytes of the first frame may be written (started)
 //
-// A writer asks for the bytes at the front with Lend, writes them without holding the session's lock, and reports with Written
-// how many went. Meanwhile frames may be added at the back, and frames that are neither lent nor started may be dropped.
+// A writer gets the bytes at the front with FillBatch, writes them without holding the session's lock, and reports the number of written bytes with
+// Written. Meanwhile frames may be added at the back, and frames that are neither in flight nor started may be dropped.
 //
-// Frames are copied into chunks, so that small ones lie side by side in memory and a batch of them is one piece; a chunk is given
-// back when its last frame has gone. Shared frames are only referred to. A frame that does not fit into what is left of a chunk
-// has memory of its own.
+// Frames are copied into chunks, so small frames are neighbours in memory, and a batch of them is one slice. A chunk is given back when its last
+// frame is removed. Shared frames are not copied. A frame that does not fit into the rest of a chunk has memory of its own.
 //
-// Memory is counted besides the bytes of frames, because a chunk is seldom full and a frame of a few bytes takes a place of more: what
-// a session holds stays within its bound whatever the size of its frames.
+// The queue counts memory as well as the bytes of its frames. A chunk is seldom full, and a frame of a few bytes needs a Frame of many bytes. So
+// the memory of a session stays within its bound whatever the size of its frames.
 type Queue struct {
-	frames  []Frame
-	head    int     // frames before it have gone
-	lent    int     // frames after head that a writer holds
-	started bool    // of the first frame, some bytes have gone
-	bytes   int     // in all frames
-	memory  int     // that frames take: chunks, memory of their own, what shared ones refer to
-	larges  int     // how many frames are large
-	tail    *Buffer // the chunk that is being filled, or nil
+	frames   []Frame
+	head     int     // frames before this index are removed
+	inFlight int     // frames from head on that a writer holds
+	started  bool    // some bytes of the first frame are written
+	bytes    int     // bytes in all frames
+	memory   int     // bytes of memory: chunks, memory of frames of their own, and the length of shared frames
+	bigs     int     // number of big frames
+	tail     *Buffer // the chunk that new frames are copied into, or nil
 }
 
 // Bounds are the limits of a queue.
 type Bounds struct {
 	Bytes, Frames int
-	Memory, Chunk int   // of memory not more than that; the size of chunks
-	Age           int64 // nanoseconds; 0 is none
+	Memory, Chunk int   // the most bytes of memory; the size in bytes of a chunk
+	Age           int64 // the greatest age of a frame in nanoseconds; 0 is no limit
 }
 
-// Len returns how many frames there are, with one of which only a part is left.
+// Len returns the number of frames. A partly written frame counts.
 func (q *Queue) Len() int { return len(q.frames) - q.head }
 
-// Bytes returns how many bytes are in all of them.
+// Bytes returns the number of unwritten bytes in all frames.
 func (q *Queue) Bytes() int { return q.bytes }
 
-// Full reports whether a frame of size bytes would exceed the bounds. An empty queue takes anything.
+// Full reports whether another frame of size bytes would exceed the bounds, or a frame is older than the bounds allow. An empty queue takes a
+// frame of any size.
 func (q *Queue) Full(size int, now int64, b *Bounds) bool {
 	if q.Len() == 0 {
 		return false
@@ -63,13 +63,13 @@ func (q *Queue) Full(size int, now int64, b *Bounds) bool {
 		return true
 	}
 	i := q.untouched()
-	for i < len(q.frames) && q.frames[i].Large != nil { // whoever offers it waits for it anyhow
+	for i < len(q.frames) && q.frames[i].Big != nil { // the caller that sends a big frame waits for it anyhow, so its age does not count
 		i++
 	}
 	return b.Age > 0 && i < len(q.frames) && now-q.frames[i].At > b.Age
 }
 
-// tooMuch reports whether another frame of size bytes, and the memory it may take, would be too much.
+// tooMuch reports whether another frame of size bytes, with the memory that it may take, would exceed the bounds.
 func (q *Queue) tooMuch(size int, b *Bounds) bool {
 	if q.bytes+size > b.Bytes || q.Len() >= b.Frames {
 		return true
@@ -89,19 +89,19 @@ func (q *Queue) tooMuch(size int, b *Bounds) bool {
 	return q.memory+more+places*framePlace > b.Memory
 }
 
-// morePlaces is how many places a queue gets that has n, all of them taken.
+// morePlaces returns the new capacity of the frames of a queue whose n places are all taken.
 func morePlaces(n int) int { return max(2*n, 8) }
 
-// untouched is the index of the first frame that no writer has touched.
+// untouched returns the index of the first frame that is neither in flight nor started.
 func (q *Queue) untouched() int {
-	if q.lent == 0 && q.started {
+	if q.inFlight == 0 && q.started {
 		return q.head + 1
 	}
-	return q.head + q.lent
+	return q.head + q.inFlight
 }
 
-// Space returns an empty slice to which a frame of about size bytes can be appended, which AddOwned then adds: the rest of the
-// current chunk, or a new chunk. A large frame is better off with memory of its own.
+// Space returns an empty slice that the caller appends a frame of about size bytes to, and then passes to AddOwned. The slice is the rest of the
+// current chunk, or a new chunk. If the frame takes more than half a chunk, Space returns nil, and append allocates.
 func (q *Queue) Space(size int, pool *Pool) []byte {
 	if size > pool.Size/2 {
 		return nil
@@ -117,7 +117,7 @@ func (q *Queue) Space(size int, pool *Pool) []byte {
 	return q.tail.B[len(q.tail.B):]
 }
 
-// leaveTail stops filling the current chunk.
+// leaveTail ends the filling of the current chunk.
 func (q *Queue) leaveTail() {
 	if q.tail.refs == 0 {
 		q.leave(q.tail)
@@ -125,13 +125,13 @@ func (q *Queue) leaveTail() {
 	q.tail = nil
 }
 
-// leave gives back a chunk in which no frame lies any more.
+// leave gives back a chunk that contains no frame any more.
 func (q *Queue) leave(c *Buffer) {
 	q.memory -= cap(c.B)
 	c.Release()
 }
 
-// AddOwned adds a frame that was appended to what Space returned. Appending may have moved it elsewhere.
+// AddOwned adds a frame that the caller appended to the result of Space. Appending may have moved the frame to other memory.
 func (q *Queue) AddOwned(b []byte, now int64, kept bool) {
 	f := Frame{B: b, At: now, Kept: kept, Cost: cap(b)}
 	if t := q.tail; t != nil && len(b) > 0 && len(t.B)+len(b) <= cap(t.B) && &t.B[:len(t.B)+1][len(t.B)] == &b[0] {
@@ -147,13 +147,13 @@ func (q *Queue) AddCopy(b []byte, now int64, kept bool, pool *Pool) {
 	q.AddOwned(append(q.Space(len(b), pool), b...), now, kept)
 }
 
-// Add adds a frame whose bytes stay as they are until it has gone. Empty frames are nothing.
+// Add adds a frame whose bytes do not change until the frame is removed. Empty frames are ignored.
 func (q *Queue) Add(f Frame) {
-	if len(f.B) == 0 && f.Large == nil {
+	if len(f.B) == 0 && f.Big == nil {
 		return
 	}
-	if f.Large != nil {
-		q.larges++
+	if f.Big != nil {
+		q.bigs++
 	}
 	if q.head > 0 && len(q.frames) == cap(q.frames) {
 		n := copy(q.frames, q.frames[q.head:])
@@ -171,9 +171,9 @@ func (q *Queue) Add(f Frame) {
 	q.memory += q.frames[len(q.frames)-1].Cost
 }
 
-// AddTail puts back what is left of a frame of which some bytes have gone, before everything else. Nothing may be lent. What it lies
-// in, if that was borrowed, is the queue's now.
-func (q *Queue) AddTail(f Frame) {
+// AddFirst puts the rest of a partly written frame before all other frames. Nothing may be in flight. If f.From is not nil, the queue owns that buffer
+// from now on.
+func (q *Queue) AddFirst(f Frame) {
 	if f.From != nil {
 		f.From.refs = 1
 		q.memory += cap(f.From.B)
@@ -193,8 +193,8 @@ func (q *Queue) AddTail(f Frame) {
 	q.started = true
 }
 
-// AddFront puts frames, of which there is at least one, before everything else. If started is set, some bytes of the first have gone.
-// Nothing may be lent. They lie in from, which is the queue's now, or side by side in memory of their own.
+// AddFront puts frames, at least one, before all others. If started is set, the first is partly written. Nothing may be in flight. If from is not
+// nil, it contains the frames, and the queue owns it from now on. If from is nil, the frames have memory of their own.
 func (q *Queue) AddFront(frames []Frame, from *Buffer, started bool) {
 	if from != nil {
 		from.refs = len(frames)
@@ -212,29 +212,29 @@ func (q *Queue) AddFront(frames []Frame, from *Buffer, started bool) {
 	q.head, q.started = 0, started
 }
 
-// Front returns the first frame if it is large, or nil. Lend lends nothing then.
-func (q *Queue) Front() *Large {
-	if q.larges == 0 || q.Len() == 0 {
+// FrontBig returns the first frame if it is a big one, or nil. Then FillBatch adds nothing.
+func (q *Queue) FrontBig() *BigFrame {
+	if q.bigs == 0 || q.Len() == 0 {
 		return nil
 	}
-	return q.frames[q.head].Large
+	return q.frames[q.head].Big
 }
 
-// Larges returns the large frames.
-func (q *Queue) Larges() (all []*Large) {
+// BigFrames returns the big frames.
+func (q *Queue) BigFrames() (all []*BigFrame) {
 	for _, f := range q.frames[q.head:] {
-		if f.Large != nil {
-			all = append(all, f.Large)
+		if f.Big != nil {
+			all = append(all, f.Big)
 		}
 	}
 	return all
 }
 
-// HasLarge reports whether there is a large frame.
-func (q *Queue) HasLarge() bool { return q.larges > 0 }
+// HasBig reports whether the queue contains a big frame.
+func (q *Queue) HasBig() bool { return q.bigs > 0 }
 
-// Pass takes off the first frame, which is large.
-func (q *Queue) Pass() {
+// RemoveBig removes the first frame, which is a big one.
+func (q *Queue) RemoveBig() {
 	q.drop(q.head)
 	q.head++
 	if q.head == len(q.frames) {
@@ -242,17 +242,17 @@ func (q *Queue) Pass() {
 	}
 }
 
-// Lend puts the bytes at the front, up to a large frame, into b, as many as fit, and reports whether that was all. They must not be changed, and are
-// not dropped, until Written is called.
-func (q *Queue) Lend(b *Batch) (all bool) {
-	q.lent = 0
+// FillBatch adds the frames at the front to b, as many bytes as fit and up to the first big frame, and reports whether these were all. Until Written
+// is called, the bytes in flight must not change, and the queue does not drop them.
+func (q *Queue) FillBatch(b *Batch) (all bool) {
+	q.inFlight = 0
 	for i := q.head; i < len(q.frames); i++ {
-		if q.frames[i].Large != nil {
+		if q.frames[i].Big != nil {
 			return false
 		}
 		n := b.Add(q.frames[i].B)
 		if n > 0 {
-			q.lent++
+			q.inFlight++
 		}
 		if n < len(q.frames[i].B) {
 			return false
@@ -261,9 +261,9 @@ func (q *Queue) Lend(b *Batch) (all bool) {
 	return true
 }
 
-// Written takes the first n bytes off the queue and ends the loan.
+// Written removes the first n bytes from the queue, and ends the flight of the others.
 func (q *Queue) Written(n int) {
-	q.lent = 0
+	q.inFlight = 0
 	q.bytes -= n
 	for n > 0 {
 		f := &q.frames[q.head]
@@ -282,11 +282,11 @@ func (q *Queue) Written(n int) {
 	}
 }
 
-// drop gives back the memory of a frame.
+// drop gives back the memory of the frame at index i, and clears the frame.
 func (q *Queue) drop(i int) {
 	q.memory -= q.frames[i].Cost
-	if q.frames[i].Large != nil {
-		q.larges--
+	if q.frames[i].Big != nil {
+		q.bigs--
 	}
 	if c := q.frames[i].From; c != nil {
 		if c.refs--; c.refs == 0 {
@@ -300,8 +300,8 @@ func (q *Queue) drop(i int) {
 	q.frames[i] = Frame{}
 }
 
-// MakeRoom drops frames that are neither lent, started nor kept, oldest first, until a frame of size bytes fits, and returns how
-// many it dropped. It may not succeed.
+// MakeRoom drops the oldest frames that are neither in flight, started nor kept, until a frame of size bytes fits, and returns the number of dropped
+// frames. Afterwards the frame may still not fit.
 func (q *Queue) MakeRoom(size int, now int64, b *Bounds) (dropped int) {
 	for i := q.untouched(); i < len(q.frames); i++ {
 		tooMuch := q.tooMuch(size, b)
@@ -314,7 +314,7 @@ func (q *Queue) MakeRoom(size int, now int64, b *Bounds) (dropped int) {
 		}
 		q.bytes -= len(q.frames[i].B)
 		q.drop(i)
-		// What stays before the gap moves up by one; that is the lent frames and kept ones, so few.
+		// The frames that stay before the gap move up by one. These are in flight, started or kept frames, so they are few.
 		copy(q.frames[q.head+1:i+1], q.frames[q.head:i])
 		q.frames[q.head] = Frame{}
 		q.head++
@@ -323,9 +323,9 @@ func (q *Queue) MakeRoom(size int, now int64, b *Bounds) (dropped int) {
 	return dropped
 }
 
-// Settle moves a little that waits in chunks into memory of its own size, so that a stalled session does not hold whole chunks.
-// Nothing may be lent.
-func (q *Queue) Settle(chunk int) {
+// Compact moves frames from chunks to memory of exactly their size, if they take a quarter of a chunk at most. So a stalled session does not hold
+// whole chunks. Nothing may be in flight.
+func (q *Queue) Compact(chunk int) {
 	owned := 0
 	for _, f := range q.frames[q.head:] {
 		if f.From != nil {
@@ -354,7 +354,7 @@ func (q *Queue) Settle(chunk int) {
 	}
 }
 
-// Reset drops everything, keeps a small amount of memory for the next use, and returns how many bytes were dropped.
+// Reset drops all frames, keeps a small amount of memory for the next use, and returns the number of dropped bytes.
 func (q *Queue) Reset() (dropped int) {
 	for i := q.head; i < len(q.frames); i++ {
 		q.drop(i)

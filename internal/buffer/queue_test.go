@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-push/sluice/internal/buffer"
 )
 
-// modelFrame is a frame in the trivially simple queue that the real one is compared with.
+// modelFrame is a frame in the trivially simple queue that the test compares with the real one.
 type modelFrame struct {
 	b             []byte
 	at            int64
@@ -18,8 +18,8 @@ type modelFrame struct {
 }
 
 type queueModel struct {
-	frames []modelFrame
-	lent   int
+	frames   []modelFrame
+	inFlight int
 }
 
 func (m *queueModel) bytes() (all []byte) {
@@ -30,7 +30,7 @@ func (m *queueModel) bytes() (all []byte) {
 }
 
 func (m *queueModel) written(n int) {
-	for m.lent = 0; n > 0; {
+	for m.inFlight = 0; n > 0; {
 		f := &m.frames[0]
 		if n < len(f.b) {
 			f.b, f.started = f.b[n:], true
@@ -49,7 +49,7 @@ func (m *queueModel) full(size int, now int64, b [3]int) bool {
 		return true
 	}
 	for i, f := range m.frames {
-		if i >= m.lent && !f.started {
+		if i >= m.inFlight && !f.started {
 			return b[2] > 0 && now-f.at > int64(b[2])
 		}
 	}
@@ -57,7 +57,7 @@ func (m *queueModel) full(size int, now int64, b [3]int) bool {
 }
 
 func (m *queueModel) makeRoom(size int, now int64, b [3]int) (dropped int) {
-	for i := m.lent; i < len(m.frames); {
+	for i := m.inFlight; i < len(m.frames); {
 		f := m.frames[i]
 		if f.started {
 			i++
@@ -76,7 +76,7 @@ func (m *queueModel) makeRoom(size int, now int64, b [3]int) (dropped int) {
 	return dropped
 }
 
-// Whatever is added, lent, written, dropped and settled in whatever order, the queue holds the frames that the model holds.
+// Whatever the order of adding, lending, writing, dropping and settling, the queue holds the same frames as the model.
 func TestQueueIsTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newQueueCheck(t)
@@ -84,12 +84,12 @@ func TestQueueIsTheModel(t *testing.T) {
 			"copy":   c.copy,
 			"shared": c.shared,
 			"tail":   c.tail,
-			"lend":   c.lend,
+			"fill":   c.fill,
 			"write":  c.write,
 			"room":   c.room,
 			"settle": func(*rapid.T) {
-				if c.m.lent == 0 {
-					c.q.Settle(testChunk)
+				if c.m.inFlight == 0 {
+					c.q.Compact(testChunk)
 				}
 			},
 			"time": func(*rapid.T) { c.now++ },
@@ -97,19 +97,19 @@ func TestQueueIsTheModel(t *testing.T) {
 				if c.q.Len() != len(c.m.frames) || c.q.Bytes() != len(c.m.bytes()) {
 					t.Fatalf("%d frames, %d bytes; want %d, %d", c.q.Len(), c.q.Bytes(), len(c.m.frames), len(c.m.bytes()))
 				}
-				// Of a frame of which a part has gone the whole is still there, and what was made for one may be a little larger.
+				// The memory of a partly written frame is still whole, and an allocation for one frame may be slightly larger.
 				if said, does := c.q.Memory(); said < does || said > does+3*testChunk+len(c.m.frames)*testChunk {
 					t.Fatalf("it says that it takes %d bytes of memory, and takes %d", said, does)
 				}
 			},
 		})
-		if lent, _, all := c.q.lend(); all && !bytes.Equal(lent, c.m.bytes()) {
-			t.Fatalf("it holds %q, want %q", lent, c.m.bytes())
+		if inFlight, _, all := c.q.fill(); all && !bytes.Equal(inFlight, c.m.bytes()) {
+			t.Fatalf("it holds %q, want %q", inFlight, c.m.bytes())
 		}
 		for rapid.Bool().Draw(t, "drained") && c.q.Len() > 0 {
-			lent, _, _ := c.q.lend()
-			c.q.Written(len(lent))
-			c.m.written(len(lent))
+			inFlight, _, _ := c.q.fill()
+			c.q.Written(len(inFlight))
+			c.m.written(len(inFlight))
 		}
 		if said, does := c.q.Memory(); c.q.Len() == 0 && said != does {
 			t.Fatalf("an empty queue takes %d bytes of memory, and says %d", does, said)
@@ -127,7 +127,7 @@ type testQueue struct {
 	bounds buffer.Bounds
 }
 
-// newTestQueue makes one; age is in the unit of the now that its methods are given.
+// newTestQueue returns a test queue. age is in the unit of the times that the methods are given.
 func newTestQueue(chunk, bytes, frames int, age int64) *testQueue {
 	return &testQueue{pool: buffer.Pool{Size: chunk}, bounds: buffer.Bounds{
 		Bytes: bytes, Frames: frames, Age: age, Memory: math.MaxInt, Chunk: chunk,
@@ -140,14 +140,14 @@ func (q *testQueue) makeRoom(size int, now int64) (drops int) {
 	return q.MakeRoom(size, now, &q.bounds)
 }
 
-// lend returns the bytes that are lent, joined, and in how many parts they are.
-func (q *testQueue) lend() (lent []byte, parts int, all bool) {
+// fill returns the bytes in flight, joined, and the number of slices.
+func (q *testQueue) fill() (inFlight []byte, parts int, all bool) {
 	b := buffer.NewBatch()
-	all = q.Lend(b)
+	all = q.FillBatch(b)
 	return bytes.Join(b.Parts, nil), len(b.Parts), all
 }
 
-// queueCheck does the same to a queue and to its model.
+// queueCheck applies the same operations to a queue and to its model.
 type queueCheck struct {
 	q     *testQueue
 	m     queueModel
@@ -166,7 +166,7 @@ func newQueueCheck(t *rapid.T) *queueCheck {
 	return c
 }
 
-// fresh makes a frame unlike the ones before.
+// fresh returns a frame that differs from all earlier ones.
 func (c *queueCheck) fresh(t *rapid.T) (p []byte, kept bool) {
 	p = bytes.Repeat([]byte{c.next}, rapid.IntRange(0, 2*testChunk).Draw(t, "size"))
 	c.next = 'a' + (c.next-'a'+1)%26
@@ -183,7 +183,7 @@ func (c *queueCheck) copy(t *rapid.T) {
 	p, kept := c.fresh(t)
 	own := bytes.Clone(p)
 	c.q.addCopy(own, c.now, kept)
-	clear(own) // it was a copy
+	clear(own) // the queue has a copy
 	c.add(p, kept)
 }
 
@@ -195,31 +195,31 @@ func (c *queueCheck) shared(t *rapid.T) {
 
 func (c *queueCheck) tail(t *rapid.T) {
 	p, _ := c.fresh(t)
-	if len(p) == 0 || c.m.lent > 0 || len(c.m.frames) > 0 && c.m.frames[0].started {
+	if len(p) == 0 || c.m.inFlight > 0 || len(c.m.frames) > 0 && c.m.frames[0].started {
 		return
 	}
-	c.q.AddTail(buffer.Frame{B: p, At: c.now, Kept: true})
+	c.q.AddFirst(buffer.Frame{B: p, At: c.now, Kept: true})
 	c.m.frames = append([]modelFrame{{b: p, at: c.now, kept: true, started: true}}, c.m.frames...)
 }
 
-func (c *queueCheck) lend(t *rapid.T) {
+func (c *queueCheck) fill(t *rapid.T) {
 	want := c.m.bytes()
-	lent, parts, all := c.q.lend()
-	if all && !bytes.Equal(lent, want) || !bytes.HasPrefix(want, lent) {
-		t.Fatalf("lent %q, all %v; want %q", lent, all, want)
+	inFlight, parts, all := c.q.fill()
+	if all && !bytes.Equal(inFlight, want) || !bytes.HasPrefix(want, inFlight) {
+		t.Fatalf("inFlight %q, all %v; want %q", inFlight, all, want)
 	}
 	if parts > len(c.m.frames) {
 		t.Fatalf("%d parts for %d frames", parts, len(c.m.frames))
 	}
-	c.m.lent = 0
-	for n := len(lent); n > 0; c.m.lent++ {
-		n -= len(c.m.frames[c.m.lent].b)
+	c.m.inFlight = 0
+	for n := len(inFlight); n > 0; c.m.inFlight++ {
+		n -= len(c.m.frames[c.m.inFlight].b)
 	}
 }
 
 func (c *queueCheck) write(t *rapid.T) {
-	lent, _, _ := c.q.lend()
-	n := rapid.IntRange(0, len(lent)).Draw(t, "n")
+	inFlight, _, _ := c.q.fill()
+	n := rapid.IntRange(0, len(inFlight)).Draw(t, "n")
 	c.q.Written(n)
 	c.m.written(n)
 }
@@ -234,7 +234,7 @@ func (c *queueCheck) room(t *rapid.T) {
 	}
 }
 
-// Frames of whatever sizes take no more memory than the bound allows, with the places they have in the queue.
+// Frames of any sizes take no more memory than the bound allows, including their places in the queue.
 func TestQueueMemoryIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bound := rapid.IntRange(4<<10, 64<<10).Draw(t, "bound")
@@ -244,8 +244,8 @@ func TestQueueMemoryIsBounded(t *testing.T) {
 		for range 300 {
 			size := rapid.IntRange(least, least+rapid.IntRange(0, 2000).Draw(t, "spread")).Draw(t, "size")
 			if rapid.IntRange(0, 9).Draw(t, "write") == 0 {
-				lent, _, _ := q.lend()
-				q.Written(rapid.IntRange(0, len(lent)).Draw(t, "written"))
+				inFlight, _, _ := q.fill()
+				q.Written(rapid.IntRange(0, len(inFlight)).Draw(t, "written"))
 			}
 			if q.full(size, 0) {
 				q.makeRoom(size, 0)
@@ -255,7 +255,7 @@ func TestQueueMemoryIsBounded(t *testing.T) {
 			}
 			alone := q.Len() == 0
 			q.addCopy(make([]byte, size), 0, rapid.IntRange(0, 20).Draw(t, "kept") == 0)
-			// What is made for a large frame may be a fifth larger.
+			// The allocation for a big frame may be a fifth larger.
 			if said, _ := q.Memory(); !alone && said+q.Places() > bound+size/5 {
 				t.Fatalf("%d bytes of memory and %d for places exceed %d", said, q.Places(), bound)
 			}
@@ -263,18 +263,18 @@ func TestQueueMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// Frames that were copied lie side by side, so that many small ones are one piece for the system call.
+// Copied frames are neighbours in memory, so that many small ones are one slice for the system call.
 func TestQueueJoinsNeighbours(t *testing.T) {
 	q := newTestQueue(1024, 1<<20, 1000, 0)
 	for range 20 {
 		q.addCopy([]byte("0123456789"), 0, false)
 	}
-	if lent, parts, all := q.lend(); len(lent) != 200 || parts != 1 || !all {
-		t.Errorf("%d bytes in %d parts, all %v; want 200 in 1", len(lent), parts, all)
+	if inFlight, parts, all := q.fill(); len(inFlight) != 200 || parts != 1 || !all {
+		t.Errorf("%d bytes in %d parts, all %v; want 200 in 1", len(inFlight), parts, all)
 	}
 }
 
-// To give a buffer back that is in use, or twice, is a bug.
+// Giving a buffer back while it is in use, or twice, is a bug.
 func TestGivingABufferBackThatIsInUsePanics(t *testing.T) {
 	(*buffer.Buffer)(nil).Return()
 	for name, f := range map[string]func(b *buffer.Buffer){
@@ -295,11 +295,11 @@ func TestGivingABufferBackThatIsInUsePanics(t *testing.T) {
 	}
 }
 
-// A large frame, which takes its time, does not make the queue count as full: whoever offers it waits for it. What is behind it does.
-func TestLargeFramesDoNotAge(t *testing.T) {
+// A big frame takes its time, and does not make the queue count as full, because its sender waits for it. The frames behind it do.
+func TestBigFramesDoNotAge(t *testing.T) {
 	bounds := &buffer.Bounds{Bytes: 100, Frames: 10, Memory: 1 << 20, Chunk: buffer.ChunkSize, Age: 10}
 	var q buffer.Queue
-	q.Add(buffer.Frame{Large: buffer.NewMemory([]byte("large")), Kept: true})
+	q.Add(buffer.Frame{Big: buffer.NewMemory([]byte("large")), Kept: true})
 	if q.Full(1, 1000, bounds) {
 		t.Error("full for its age")
 	}

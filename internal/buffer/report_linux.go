@@ -6,25 +6,26 @@ import (
 	"syscall"
 )
 
-// Reports keeps what is sent over a socket without being copied (MSG_ZEROCOPY), until the kernel has reported that it is done with it. The kernel
-// numbers the calls of each socket. The zero value has nothing. It belongs to one goroutine at a time.
+// Reports keeps the big frames that a socket sends without a copy (MSG_ZEROCOPY), until the kernel reports that it no longer refers to their
+// memory. The kernel numbers the calls of each socket. The zero value has no frames. Reports belongs to one goroutine at a time.
 type Reports struct {
-	Off bool // sending so is not worth it, or not possible
+	Off bool // sending without a copy is not worth it, or not possible
 
-	next    uint32   // the number of the next call
-	waiting []*Large // in the order of their calls
-	acked   uint64   // bytes that the peer had acknowledged at the last look
-	moved   int64    // when that had grown, or when the memory of another frame began to be waited for
+	next    uint32      // the number of the next call
+	waiting []*BigFrame // in the order of their calls
+	acked   uint64      // the bytes that the peer had acknowledged at the last check
+	moved   int64       // when acked had last grown, or when the wait for another frame's memory began
 }
 
-// Expect has l sent without being copied. It is kept until all of it was sent and reported.
-func (r *Reports) Expect(l *Large) {
-	l.Zero, l.Registered, l.first = true, true, r.next
+// Track makes l be sent without a copy. Reports keeps l until all of it is sent and reported.
+func (r *Reports) Track(l *BigFrame) {
+	l.ZeroCopy, l.Registered, l.first = true, true, r.next
 	r.waiting = append(r.waiting, l)
 }
 
-// Sent is called when all of l has been sent, and reports whether the kernel is done with it. If not, the peer has time from now on.
-func (r *Reports) Sent(l *Large, fd uintptr, now int64) (done bool) {
+// Sent is called after all of l was sent, and reports whether the kernel no longer refers to its memory. If the kernel does, the time that
+// Progress returns is now.
+func (r *Reports) Sent(l *BigFrame, fd uintptr, now int64) (done bool) {
 	r.next = l.first + l.sent
 	if l.acked != l.sent {
 		r.moved, r.acked = now, acknowledged(fd)
@@ -34,16 +35,16 @@ func (r *Reports) Sent(l *Large, fd uintptr, now int64) (done bool) {
 	return true
 }
 
-// Calls returns how many calls have sent without copying, for tests.
+// Calls returns the number of calls that have sent without a copy. It is for tests.
 func (r *Reports) Calls() uint32 { return r.next }
 
-// Any reports whether the kernel may still refer to memory of somebody's.
-func (r *Reports) Any() bool { return len(r.waiting) > 0 }
+// HasPending reports whether the kernel may still refer to the memory of a frame.
+func (r *Reports) HasPending() bool { return len(r.waiting) > 0 }
 
-// Progress returns when the peer was last seen to have acknowledged more.
+// Progress returns when the peer was last seen to have acknowledged more bytes, or when the wait for another frame's memory began.
 func (r *Reports) Progress() (last int64) { return r.moved }
 
-// Progressed looks whether it has since the last look, and notes that.
+// Progressed reports whether the peer has acknowledged more bytes since the last check, and records that.
 func (r *Reports) Progressed(fd uintptr, now int64) bool {
 	n := acknowledged(fd)
 	if n == r.acked {
@@ -53,8 +54,8 @@ func (r *Reports) Progressed(fd uintptr, now int64) bool {
 	return true
 }
 
-// Read reads what the kernel has reported, finishes what it is done with, and tells whether there was something. If the kernel has copied after
-// all, sending so is off, unless it is to be kept up.
+// Read reads the kernel's reports, finishes the frames that are done, and reports whether there was any report. If the kernel has copied after
+// all, as on the loopback interface, sending without a copy ends, unless keep is set.
 func (r *Reports) Read(fd int, keep bool) (some bool) {
 	for next, ok := nextReport(fd); ok; next, ok = nextReport(fd) {
 		some = true
@@ -62,7 +63,7 @@ func (r *Reports) Read(fd int, keep bool) (some bool) {
 		next.count(r.waiting)
 	}
 	for _, l := range slices.Clone(r.waiting) {
-		if !l.Lent && l.Left() == 0 && l.acked == l.sent {
+		if !l.InFlight && l.Remaining() == 0 && l.acked == l.sent {
 			r.forget(l)
 			l.Finish(nil)
 		}
@@ -70,18 +71,18 @@ func (r *Reports) Read(fd int, keep bool) (some bool) {
 	return some
 }
 
-// Drop finishes all that waits with an error: there will be no more reports. What is being written is left to who writes it.
-func (r *Reports) Drop(err error) {
+// Abort finishes all waiting frames with an error, because no more reports will come. It leaves a frame that is being written to its writer.
+func (r *Reports) Abort(err error) {
 	for _, l := range r.waiting {
-		if !l.Lent {
+		if !l.InFlight {
 			l.Finish(err)
 		}
 	}
 	r.waiting = nil
 }
 
-func (r *Reports) forget(l *Large) {
-	r.waiting = slices.DeleteFunc(r.waiting, func(other *Large) bool { return other == l })
+func (r *Reports) forget(l *BigFrame) {
+	r.waiting = slices.DeleteFunc(r.waiting, func(other *BigFrame) bool { return other == l })
 }
 
 // Linux, Documentation/networking/msg_zerocopy.rst.
@@ -93,15 +94,15 @@ const (
 	extendedErrBytes = 16 // struct sock_extended_err
 )
 
-// report is what the kernel reports of sends without copying: those with the numbers from first to last are done with.
+// report is one report of the kernel: the calls from first to last no longer refer to the caller's memory.
 type report struct {
 	first, last uint32
-	copied      bool // it has copied them after all
+	copied      bool // the kernel has copied the bytes after all
 }
 
-// count counts what was reported for those whose calls they are, of several in the order of their calls. Numbers begin again after the
-// largest.
-func (r report) count(waiting []*Large) {
+// count adds the reported calls to acked of the frames that made them. waiting is in the order of the calls. The number after the largest is
+// zero.
+func (r report) count(waiting []*BigFrame) {
 	for number := r.first; ; number++ {
 		for i := len(waiting) - 1; i >= 0; i-- {
 			if l := waiting[i]; int32(number-l.first) >= 0 {
@@ -115,7 +116,7 @@ func (r report) count(waiting []*Large) {
 	}
 }
 
-// nextReport reads one report from the error queue of a socket. Without any, ok is false.
+// nextReport reads one report from the error queue of a socket. If there is none, ok is false.
 func nextReport(fd int) (r report, ok bool) {
 	var control [128]byte
 	for {
@@ -132,7 +133,7 @@ func nextReport(fd int) (r report, ok bool) {
 	}
 }
 
-// parseReport finds a report among control messages.
+// parseReport returns the report among control messages.
 func parseReport(control []byte) (r report, ok bool) {
 	messages, err := syscall.ParseSocketControlMessage(control)
 	if err != nil {
@@ -144,7 +145,8 @@ func parseReport(control []byte) (r report, ok bool) {
 		if !v4 && !v6 || len(m.Data) < extendedErrBytes {
 			continue
 		}
-		// errno of 4 bytes, origin, type, code, padding, info and data of 4 bytes each, in the order of the machine.
+		// struct sock_extended_err: errno of 4 bytes; origin, type, code and padding of 1 byte each; info and data of 4 bytes each; in native
+		// byte order.
 		e := m.Data
 		if e[4] != originZeroCopy || binary.NativeEndian.Uint32(e[0:]) != 0 {
 			continue

@@ -8,12 +8,12 @@ import (
 	"github.com/sluice-push/sluice/internal/buffer"
 )
 
-// A report counts for the frames whose calls it names, also where the numbers begin again.
+// A report counts for the frames whose calls it names, also where the numbers wrap around.
 func TestReported(t *testing.T) {
 	const top = math.MaxUint32
 	tests := []struct {
 		name        string
-		begin       []uint32 // of the frames that wait
+		begin       []uint32 // the first calls of the waiting frames
 		first, last uint32
 		want        []uint32
 	}{

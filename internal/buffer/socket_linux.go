@@ -4,7 +4,7 @@ package buffer
 
 import "syscall"
 
-// The calls for sockets are a little cheaper than read and write, which any file has.
+// The calls for sockets are slightly cheaper than read and write, which work with any file.
 const (
 	sysReceive = syscall.SYS_RECVFROM
 	sysSend    = syscall.SYS_SENDTO

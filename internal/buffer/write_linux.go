@@ -6,13 +6,13 @@ import (
 	"unsafe"
 )
 
-// A batch writes itself to descriptors with raw system calls: they do not block, so the scheduler need not be told, which is what
-// package syscall spends on each call. writev, which package syscall does not have, writes frames from where they lie.
+// These functions use raw system calls. The calls do not block, so they need not tell the scheduler, which package syscall does in each call. A
+// batch uses writev, which package syscall does not have, so that frames are written without being copied.
 
-// Receive reads from a socket that does not block into p, which is not empty.
+// Receive reads from a socket that does not block into p, which must not be empty.
 func Receive(fd uintptr, p []byte) (int, syscall.Errno) { return transfer(sysReceive, fd, p) }
 
-// Send writes p, which is not empty, to a socket that does not block.
+// Send writes p, which must not be empty, to a socket that does not block.
 func Send(fd uintptr, p []byte) (int, syscall.Errno) { return transfer(sysSend, fd, p) }
 
 func transfer(call, fd uintptr, p []byte) (int, syscall.Errno) {
@@ -24,7 +24,7 @@ func transfer(call, fd uintptr, p []byte) (int, syscall.Errno) {
 	}
 }
 
-// Result is what Send returned, as an error if it was one. EAGAIN is none: nothing was taken.
+// Result converts what Send returned to a byte count and an error. EAGAIN is no error: the socket took nothing.
 func Result(n int, errno syscall.Errno) (int, error) {
 	switch errno {
 	case 0:
@@ -35,7 +35,7 @@ func Result(n int, errno syscall.Errno) (int, error) {
 	return 0, os.NewSyscallError("write", errno)
 }
 
-// call is what a batch needs for system calls: the vector, the result, and callbacks, made once for each pooled batch.
+// call is the memory that a batch needs for system calls: the I/O vector, the result, and callbacks that are made once for each pooled batch.
 type call struct {
 	offer func(fd uintptr)
 	push  func(fd uintptr) bool
@@ -55,14 +55,14 @@ func (c *call) bind(b *Batch) {
 	}
 }
 
-// WriteTo makes one write of all of b to a socket that does not block, and returns how many bytes it took: none is no error.
+// WriteTo writes b once to a socket that does not block, and returns how many bytes the socket took. If it took none, that is no error.
 func (b *Batch) WriteTo(fd uintptr) (int, error) {
 	b.write(fd)
 	return b.result()
 }
 
-// OfferTo is WriteTo for a descriptor that only rc may lend.
-func (b *Batch) OfferTo(rc syscall.RawConn) (int, error) {
+// TryWriteTo is WriteTo for a socket whose descriptor is accessible only through rc.
+func (b *Batch) TryWriteTo(rc syscall.RawConn) (int, error) {
 	b.Sent, b.call.errno = 0, 0
 	if err := rc.Control(b.call.offer); err != nil {
 		return 0, err
@@ -70,8 +70,9 @@ func (b *Batch) OfferTo(rc syscall.RawConn) (int, error) {
 	return b.result()
 }
 
-// PushTo writes b, waiting until the socket has taken some of it, or, when b is empty, until it has room, or rc's deadline has passed.
-func (b *Batch) PushTo(rc syscall.RawConn) (int, error) {
+// BlockingWriteTo writes b, and waits until the socket has taken some of it or rc's write deadline has passed. If b is empty, it waits until the
+// socket has room.
+func (b *Batch) BlockingWriteTo(rc syscall.RawConn) (int, error) {
 	b.Sent, b.call.errno = 0, 0
 	if err := rc.Write(b.call.push); err != nil {
 		return 0, err
@@ -79,7 +80,7 @@ func (b *Batch) PushTo(rc syscall.RawConn) (int, error) {
 	return b.result()
 }
 
-// result returns what the last write did. EAGAIN is no error: nothing was taken.
+// result returns the result of the last write. EAGAIN is no error: the socket took nothing.
 func (b *Batch) result() (int, error) {
 	if b.call.errno != 0 && b.call.errno != syscall.EAGAIN {
 		return 0, os.NewSyscallError("write", b.call.errno)
@@ -110,8 +111,8 @@ func (b *Batch) write(fd uintptr) {
 	}
 }
 
-// writable asks the kernel whether the socket has room or has failed. The edge that said so may have been consumed: asking is the
-// only way to know without a byte to write.
+// writable asks the kernel whether the socket has room or has failed. The poller's edge-triggered event may have been consumed already, and
+// without a byte to write there is no other way to know.
 func writable(fd uintptr) bool {
 	const pollOut = 0x4
 	ask := struct {

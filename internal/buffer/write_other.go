@@ -2,7 +2,7 @@
 
 package buffer
 
-// call is nothing here: elsewhere than on Linux batches are written by package net.
+// call is empty: on systems other than Linux package net writes batches.
 type call struct{}
 
 func (*call) bind(*Batch) {}

@@ -8,34 +8,36 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluice-push/sluice/transport"
+	"github.com/sluice-push/sluice/transport/udp"
 )
 
-// The most bytes in a datagram: 65,535 less the header of UDP (RFC 768), and less that of IPv4, whose length counts itself (RFC 791).
+// The most bytes in a datagram: 65,535 less the header of UDP (RFC 768), and for IPv4 less its header too, because the length in it counts the
+// header (RFC 791).
 const (
 	Max4 = 65_507 // over IPv4
 	Max6 = 65_527 // over IPv6
 )
 
-// Conn is a socket for datagrams. Any goroutine may use it at any time, but Read has one caller at a time. Who waits in it is told a
-// net.ErrClosed by Close, and an os.ErrDeadlineExceeded by a deadline that passes. A deadline of the zero time is none.
+// Conn is a datagram socket. Any goroutine may use it at any time, but Read has one caller at a time. Close makes a waiting call return
+// net.ErrClosed, and a deadline that passes makes it return os.ErrDeadlineExceeded. The zero time is no deadline.
 type Conn interface {
-	// Read waits for datagrams, until the deadline. It fills ps, whose memory is the caller's, and from when the peer's address is not of IP.
-	// Then there is one datagram only.
-	Read(ps []transport.Packet) (n int, from net.Addr, err error)
-	// Gathers reports whether the socket sends batches, and tries without waiting.
-	Gathers() bool
-	// Try sends datagrams without waiting, for a socket that gathers. Fewer than all without an error mean that there is no room. A
-	// *transport.PacketError concerns ps[n] alone.
-	Try(ps []transport.Packet) (n int, err error)
-	// Send sends one datagram, to an address that is not of IP unless that is nil, and waits, until the write deadline.
-	Send(p *transport.Packet, to net.Addr) error
+	// Read waits for datagrams, until the read deadline. It fills ps, whose memory is the caller's. If the peer's address is not an IP address,
+	// Read returns it as from, and one datagram only.
+	Read(ps []udp.Packet) (n int, from net.Addr, err error)
+	// SendsBatches reports whether the socket sends batches, and sends without waiting.
+	SendsBatches() bool
+	// Try sends datagrams without waiting. It works only if SendsBatches is true. If it sends fewer than all and returns no error, there is no room.
+	// A *udp.Error concerns ps[n] alone.
+	Try(ps []udp.Packet) (n int, err error)
+	// Send sends one datagram, and waits for room until the write deadline. If to is not nil, the datagram goes to that address, which is not an
+	// IP address. Otherwise it goes to p.Addr.
+	Send(p *udp.Packet, to net.Addr) error
 
 	SetReadDeadline(t time.Time) error
 	SetWriteDeadline(t time.Time) error
 	// Local returns the address of the socket.
 	Local() net.Addr
-	// Net returns the socket, if it may be one that was dialed, or nil.
+	// Net returns the socket as a net.Conn if it may be a dialed one, or nil.
 	Net() net.Conn
 	Close()
 }
@@ -45,9 +47,9 @@ var (
 	_ Conn = (*singles)(nil)
 )
 
-// NewConn chooses how a socket is read and written: a *transport.PacketConn in batches, any other one datagram at a time.
+// NewConn returns a Conn for a socket. A *udp.Conn is read and written in batches, any other socket one datagram at a time.
 func NewConn(pc net.PacketConn) Conn {
-	if batched, ok := pc.(*transport.PacketConn); ok {
+	if batched, ok := pc.(*udp.Conn); ok {
 		return &batches{batched}
 	}
 	c := &singles{pc: pc}
@@ -55,20 +57,20 @@ func NewConn(pc net.PacketConn) Conn {
 	return c
 }
 
-// batches is a socket that reads and writes many datagrams in a call.
-type batches struct{ pc *transport.PacketConn }
+// batches is the Conn of a socket that reads and writes many datagrams in one call.
+type batches struct{ pc *udp.Conn }
 
-func (c *batches) Read(ps []transport.Packet) (int, net.Addr, error) {
+func (c *batches) Read(ps []udp.Packet) (int, net.Addr, error) {
 	n, err := c.pc.ReadBatch(ps)
 	return n, nil, err
 }
 
-func (c *batches) Gathers() bool { return true }
+func (c *batches) SendsBatches() bool { return true }
 
-func (c *batches) Try(ps []transport.Packet) (int, error) { return c.pc.TryWriteBatch(ps) }
+func (c *batches) Try(ps []udp.Packet) (int, error) { return c.pc.TryWriteBatch(ps) }
 
-func (c *batches) Send(p *transport.Packet, _ net.Addr) error {
-	ps := [1]transport.Packet{*p}
+func (c *batches) Send(p *udp.Packet, _ net.Addr) error {
+	ps := [1]udp.Packet{*p}
 	_, err := c.pc.WriteBatch(ps[:])
 	return err
 }
@@ -85,13 +87,13 @@ type addrPortConn interface {
 	WriteToUDPAddrPort(b []byte, addr netip.AddrPort) (int, error)
 }
 
-// singles is any other socket.
+// singles is the Conn of any other socket. It reads and writes one datagram in each call.
 type singles struct {
 	pc net.PacketConn
 	ip addrPortConn // pc, or nil
 }
 
-func (c *singles) Read(ps []transport.Packet) (int, net.Addr, error) {
+func (c *singles) Read(ps []udp.Packet) (int, net.Addr, error) {
 	p := &ps[0]
 	b := p.Data[:cap(p.Data)]
 	var n int
@@ -113,11 +115,11 @@ func (c *singles) Read(ps []transport.Packet) (int, net.Addr, error) {
 	return 1, from, nil
 }
 
-func (c *singles) Gathers() bool { return false }
+func (c *singles) SendsBatches() bool { return false }
 
-func (c *singles) Try([]transport.Packet) (int, error) { return 0, nil }
+func (c *singles) Try([]udp.Packet) (int, error) { return 0, nil }
 
-func (c *singles) Send(p *transport.Packet, to net.Addr) (err error) {
+func (c *singles) Send(p *udp.Packet, to net.Addr) (err error) {
 	switch {
 	case to != nil:
 		_, err = c.pc.WriteTo(p.Data, to)
@@ -138,17 +140,17 @@ func (c *singles) Close()                             { _ = c.pc.Close() }
 // Errors of Winsock, which package syscall numbers but does not name everywhere.
 const (
 	wsaTooLarge = syscall.Errno(10040)
-	wsaReset    = syscall.Errno(10054) // what it says where others say ECONNREFUSED
+	wsaReset    = syscall.Errno(10054) // sent where other systems have ECONNREFUSED
 )
 
-// isErrno reports whether err is an error of the system: unix, or windows there.
+// isErrno reports whether err contains an error number of the system: unix, or on Windows also windows.
 func isErrno(err error, unix, windows syscall.Errno) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno) && (errno == unix || runtime.GOOS == "windows" && errno == windows)
 }
 
-// NobodyListens reports whether err says that the peer's port is closed.
-func NobodyListens(err error) bool { return isErrno(err, syscall.ECONNREFUSED, wsaReset) }
+// PortClosed reports whether err says that the peer's port is closed: ECONNREFUSED, and on Windows also WSAECONNRESET.
+func PortClosed(err error) bool { return isErrno(err, syscall.ECONNREFUSED, wsaReset) }
 
-// TooLarge reports whether err says that a datagram is larger than the way or the system takes.
+// TooLarge reports whether err says that a datagram is larger than the path or the system allows.
 func TooLarge(err error) bool { return isErrno(err, syscall.EMSGSIZE, wsaTooLarge) }

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/datagram"
-	"github.com/sluice-push/sluice/transport"
+	"github.com/sluice-push/sluice/transport/udp"
 )
 
-// plain hides what a *net.UDPConn can besides.
+// plain hides the methods of a *net.UDPConn that net.PacketConn does not have.
 type plain struct{ net.PacketConn }
 
-// named is a socket whose addresses are not of IP.
+// named is a socket whose addresses are not IP addresses.
 type named struct{ net.PacketConn }
 
 type name string
@@ -46,11 +46,11 @@ func listen(t *testing.T) *net.UDPConn {
 	return c
 }
 
-// Sockets of every kind send and receive, give up at their deadlines, and end.
+// Sockets of every kind send and receive, return at their deadlines, and end at Close.
 func TestConn(t *testing.T) {
 	for what, wrap := range map[string]func(t *testing.T) net.PacketConn{
 		"batches": func(t *testing.T) net.PacketConn {
-			pc, err := transport.ListenPacket(t.Context(), "udp", "127.0.0.1:0", nil)
+			pc, err := udp.Listen(t.Context(), "udp", "127.0.0.1:0", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +67,7 @@ func TestConn(t *testing.T) {
 			if _, err := other.WriteTo([]byte("hello"), c.Local()); err != nil {
 				t.Fatal(err)
 			}
-			ps := []transport.Packet{{Data: make([]byte, 100)}}
+			ps := []udp.Packet{{Data: make([]byte, 100)}}
 			n, from, err := c.Read(ps)
 			if n != 1 || from != nil || err != nil || string(ps[0].Data) != "hello" || ps[0].Truncated {
 				t.Fatalf("%d datagrams from %v, %q, %v", n, from, ps[0].Data, err)
@@ -79,7 +79,7 @@ func TestConn(t *testing.T) {
 				t.Error(err)
 			}
 			sent := 1
-			if c.Gathers() {
+			if c.SendsBatches() {
 				for n := 0; n == 0 && err == nil; sent++ {
 					n, err = c.Try(ps)
 				}
@@ -103,10 +103,11 @@ func TestConn(t *testing.T) {
 	}
 }
 
-// A datagram that fills the memory may have been longer. Addresses that are not of IP are given and taken as they are.
+// A datagram that fills its memory counts as truncated, because it may have been longer. Addresses that are not IP addresses are passed through
+// unchanged.
 func TestConnNames(t *testing.T) {
 	c := datagram.NewConn(named{})
-	ps := []transport.Packet{{Data: make([]byte, 11)}}
+	ps := []udp.Packet{{Data: make([]byte, 11)}}
 	n, from, err := c.Read(ps)
 	if n != 1 || from != name("peer") || err != nil || ps[0].Addr.IsValid() || !ps[0].Truncated {
 		t.Errorf("%d datagrams from %v and %v, truncated: %t, %v", n, from, ps[0].Addr, ps[0].Truncated, err)
@@ -114,12 +115,12 @@ func TestConnNames(t *testing.T) {
 	if err := c.Send(&ps[0], from); err != nil {
 		t.Error(err)
 	}
-	if c.Net() != nil || c.Gathers() {
+	if c.Net() != nil || c.SendsBatches() {
 		t.Error("it is a socket that sends batches")
 	}
 }
 
-// What the system says is understood below whatever wraps it.
+// Errors of the system are recognized through any wrapper.
 func TestErrors(t *testing.T) {
 	wrap := func(errno syscall.Errno) error {
 		return &net.OpError{Op: "write", Err: os.NewSyscallError("sendto", errno)}
@@ -137,8 +138,8 @@ func TestErrors(t *testing.T) {
 		{wrap(wsaReset), windows, false},
 		{wrap(wsaTooLarge), false, windows},
 	} {
-		if datagram.NobodyListens(tt.err) != tt.refused || datagram.TooLarge(tt.err) != tt.tooLong {
-			t.Errorf("%v: nobody listens %t, too large %t", tt.err, datagram.NobodyListens(tt.err), datagram.TooLarge(tt.err))
+		if datagram.PortClosed(tt.err) != tt.refused || datagram.TooLarge(tt.err) != tt.tooLong {
+			t.Errorf("%v: nobody listens %t, too large %t", tt.err, datagram.PortClosed(tt.err), datagram.TooLarge(tt.err))
 		}
 	}
 }

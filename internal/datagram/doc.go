@@ -1,8 +1,13 @@
-// Package datagram is what a socket for datagrams does for those who talk over it, whoever they are: it is read and written in batches
-// where the system can ([Conn]), what is sent is gathered or waits for room ([Sender]), a reader has memory to read into ([Slots]),
-// and what has arrived waits until somebody has time ([Inbox]).
+// Package datagram runs sessions over datagrams. It is an engine beside package eventloop, and knows sessions only as [Member] values.
 //
-// A [Sender] knows of its users only that they are a [Peer] each: an address, and what has to be told it. Its goroutine, of which there
-// is at most one and only while somebody waits for room, is started by Options.Go, so that the owner of the socket can wait for it.
-// Lock order: what a Peer locks itself, then the Sender's mutex.
+// A [Socket] has one member for each peer of a datagram socket. One goroutine at a time, the reader, reads a batch of datagrams and dispatches the
+// member of each: see reader.go. Idle members need no goroutine and no buffer, only a node of the Socket's timing wheel. If a dispatch
+// takes long, another reader takes over. [Sockets] are those of one server.
+//
+// Below that, a [Conn] reads and writes in batches if the system can. A [Sender] corks outgoing datagrams, and queues datagrams that wait for
+// room. [Slots] are the memory that a reader reads into. An [Inbox] holds datagrams until their member is dispatched.
+//
+// A [Sender] knows its users only as [Peer] values: an address, and methods that it calls. The Sender has at most one goroutine, and only while
+// a datagram waits for room. All goroutines of a Socket are counted: Run and Sockets.Wait wait for them. Lock order: the lock of a Member or
+// Peer, then the mutex of the Socket or the Sender.
 package datagram

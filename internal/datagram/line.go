@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// heldBytes bounds what was gathered and waits for room.
+// heldBytes bounds the bytes of datagrams that wait for room without a waiting caller.
 const heldBytes = 256 << 10
 
-// ErrEnded is what is told who waits to send to a Peer that has ended.
-var ErrEnded = errors.New("datagram: the peer to send to has ended")
+// ErrEnded is the error of a caller that waits to send to a Peer that has ended.
+var ErrEnded = errors.New("datagram: the peer's session has ended")
 
 // held is a datagram that waits for room.
 type held struct {
 	p      Peer
 	data   []byte
-	by     time.Time  // when it is given up; zero is never
-	result chan error // capacity 1; nil when nobody waits
+	by     time.Time  // when the Sender gives it up; zero is never
+	result chan error // capacity 1; nil if no caller waits
 }
 
-// after returns when limit has passed; zero, which is never, if there is none.
+// after returns the time at which limit has passed. If limit is zero, it returns the zero time, which means never.
 func after(limit time.Duration) (by time.Time) {
 	if limit > 0 {
 		by = time.Now().Add(limit)
@@ -29,12 +29,12 @@ func after(limit time.Duration) (by time.Time) {
 	return by
 }
 
-// passed reports whether the time has come.
+// passed reports whether the time by has come. It never comes if by is zero.
 func passed(by, now time.Time) bool { return !by.IsZero() && !now.Before(by) }
 
-// Wait puts a datagram into the line, behind all that wait already, and returns where its end is told, once: nil when it was sent,
-// ErrEnded, an os.ErrDeadlineExceeded when there was no room within limit (zero is forever), or the system's error. The data is borrowed
-// until then.
+// Wait adds a datagram to the end of the line, and returns a channel that gets its result, once. The result is nil if the datagram was sent,
+// ErrEnded, an os.ErrDeadlineExceeded if there was no room within limit (zero is no limit), or the system's error. The data is borrowed until
+// then.
 func (sd *Sender) Wait(p Peer, data []byte, limit time.Duration) <-chan error {
 	h := &held{p: p, data: data, by: after(limit), result: make(chan error, 1)}
 	sd.mu.Lock()
@@ -43,10 +43,10 @@ func (sd *Sender) Wait(p Peer, data []byte, limit time.Duration) <-chan error {
 	return h.result
 }
 
-// Late is for data that TrySend had no room for, and reports whether it was taken nevertheless, for limit: somebody has to find out when
-// there is room, and only who sends does. Data that is taken is the Sender's until it is sent or dropped. With more to come, or when it
-// was not taken, Writable is owed.
-func (sd *Sender) Late(p Peer, data []byte, more bool, limit time.Duration) (taken bool) {
+// TryHold decides about data that TrySend had no room for, and reports whether the Sender has taken it, for limit at most. The Sender takes one
+// such datagram, because only a goroutine that sends finds out when there is room. The Sender owns the data that it takes until the data is sent
+// or dropped. If more is set, or the data is not taken, TryHold asks for a call of Writable: see Peer.Want.
+func (sd *Sender) TryHold(p Peer, data []byte, more bool, limit time.Duration) (taken bool) {
 	sd.mu.Lock()
 	defer sd.mu.Unlock()
 	taken = !sd.draining
@@ -59,15 +59,15 @@ func (sd *Sender) Late(p Peer, data []byte, more bool, limit time.Duration) (tak
 	return taken
 }
 
-// SendAndWait sends one datagram over a socket that has no way to try, for at most limit; zero is forever. Its errors are those of
-// Wait. The caller must hold nothing that a Peer locks.
+// SendAndWait sends one datagram over a socket that cannot send without waiting, for at most limit. Zero is no limit. Its errors are those of
+// Wait. The caller must not hold a lock that a Peer's methods take.
 func (sd *Sender) SendAndWait(p Peer, data []byte, limit time.Duration) error {
 	at, other := p.Address()
-	c := sd.call(at, data)
-	defer sd.hangUp(c)
+	c := sd.getCall(at, data)
+	defer sd.putCall(c)
 	by := after(limit)
 	for {
-		_ = sd.o.Conn.SetWriteDeadline(by) // also none: another peer's end may have let the last one pass
+		_ = sd.o.Conn.SetWriteDeadline(by) // also if it is zero: another peer's CheckEnded may have left a deadline in the past
 		if p.Ended() {
 			return ErrEnded
 		}
@@ -81,14 +81,15 @@ func (sd *Sender) SendAndWait(p Peer, data []byte, limit time.Duration) error {
 	}
 }
 
-// Poke has those who wait looked through: a Peer of theirs has ended.
-func (sd *Sender) Poke() {
+// CheckEnded makes the Sender check its waiting datagrams, because a Peer has ended.
+func (sd *Sender) CheckEnded() {
 	sd.mu.Lock()
 	defer sd.mu.Unlock()
 	_ = sd.o.Conn.SetWriteDeadline(time.Unix(1, 0))
 }
 
-// keepRestLocked puts what was gathered, and finds no room, into the line, as far as the options say so.
+// keepRestLocked handles corked datagrams, from index done on, that have found no room. As the options say, it adds them to the line, or appends
+// their peers to dropped.
 func (sd *Sender) keepRestLocked(done int, dropped []Peer) []Peer {
 	for i, packet := range sd.packets[done:] {
 		p := sd.from[done+i]
@@ -112,23 +113,24 @@ func (sd *Sender) holdLocked(h *held) {
 	}
 }
 
-// drain sends what is in the line, waiting for room, and ends when it is empty.
+// drain sends the datagrams in the line, waiting for room, until the line is empty. It runs on a goroutine of its own.
 func (sd *Sender) drain() {
 	for h := sd.first(); h != nil; h = sd.first() {
 		at, other := h.p.Address()
-		c := sd.call(at, h.data)
+		c := sd.getCall(at, h.data)
 		err := sd.o.Conn.Send(&c.one[0], other)
-		sd.hangUp(c)
+		sd.putCall(c)
 		if err == nil {
 			h.p.Sent(len(h.data))
 		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) { // otherwise first sees to it
+		if !errors.Is(err, os.ErrDeadlineExceeded) { // otherwise first ends the datagrams whose time has passed or whose peer has ended
 			sd.settle(h, err)
 		}
 	}
 }
 
-// first gives up what has waited too long, and returns the first that may still be sent. Without one all who want to write are told.
+// first ends the datagrams that have waited too long or whose peer has ended, and returns the first of the others. If there is none, it calls
+// Writable of the peers that have asked for it, and the goroutine ends.
 func (sd *Sender) first() *held {
 	sd.mu.Lock()
 	now := time.Now()
@@ -170,7 +172,7 @@ func (sd *Sender) first() *held {
 	return first
 }
 
-// resultLocked tells who waits.
+// resultLocked sends the result of a datagram to its caller, if one waits.
 func (sd *Sender) resultLocked(h *held, err error) {
 	if h.result != nil {
 		h.result <- err
@@ -179,7 +181,7 @@ func (sd *Sender) resultLocked(h *held, err error) {
 	}
 }
 
-// settle takes the first of the line out.
+// settle removes the first datagram of the line, whose result is err.
 func (sd *Sender) settle(h *held, err error) {
 	sd.mu.Lock()
 	sd.held[0] = nil

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-push/sluice/internal/testwait"
 )
 
-// history is a run of a sender with one peer, used as sessions use it. What is sent has ascending numbers.
+// history is a run of a Sender with one peer, used as sessions use it. Datagrams have ascending numbers.
 type history struct {
 	rnd     *rand.Rand
 	v       *valve
@@ -25,15 +25,15 @@ type history struct {
 
 const historyLimit = 100 * time.Millisecond
 
-// send gathers the next datagram, or tries to send it; and does otherwise what is left to do.
+// send corks the next datagram, or tries to send it. If neither works, it calls otherwise.
 func (h *history) send(t *testing.T, otherwise func(data []byte)) {
 	data := []byte(strconv.Itoa(h.next))
 	h.next++
-	gathered, full := h.sd.Gather(h.p, data)
+	copied, full := h.sd.TryCork(h.p, data)
 	if full {
-		h.sd.Pour()
+		h.sd.Flush()
 	}
-	if gathered {
+	if copied {
 		return
 	}
 	sent, err := h.sd.TrySend(h.p, data)
@@ -45,7 +45,7 @@ func (h *history) send(t *testing.T, otherwise func(data []byte)) {
 	}
 }
 
-// step does one thing.
+// step does one random operation.
 func (h *history) step(t *testing.T) {
 	switch h.rnd.IntN(12) {
 	case 0:
@@ -53,9 +53,9 @@ func (h *history) step(t *testing.T) {
 	case 1:
 		h.sd.Uncork()
 	case 2:
-		h.sd.Look()
+		h.sd.Tick()
 	case 3:
-		h.sd.Poke()
+		h.sd.CheckEnded()
 	case 4, 5:
 		h.v.give(h.rnd.IntN(4))
 	case 6:
@@ -65,9 +65,9 @@ func (h *history) step(t *testing.T) {
 	case 9:
 		h.send(t, func([]byte) { h.refused++ })
 	case 10:
-		h.sd.Pour()
+		h.sd.Flush()
 		h.send(t, func(data []byte) {
-			if !h.sd.Late(h.p, data, h.rnd.IntN(2) == 0, historyLimit) {
+			if !h.sd.TryHold(h.p, data, h.rnd.IntN(2) == 0, historyLimit) {
 				h.refused++
 			}
 		})
@@ -76,7 +76,7 @@ func (h *history) step(t *testing.T) {
 	}
 }
 
-// check complains unless every datagram has ended in one way, and those that were sent were sent in order.
+// check fails unless every datagram has one result, and the sent ones are in order.
 func (h *history) check(t *testing.T) {
 	failed := 0
 	for _, result := range h.results {
@@ -106,7 +106,7 @@ func (h *history) check(t *testing.T) {
 	}
 }
 
-// Whatever happens, every datagram ends in one way, what is sent is in order, and nobody who was promised Writable is forgotten.
+// Whatever happens, every datagram has one result, sent datagrams are in order, and every promised call of Writable comes.
 func TestSenderHistories(t *testing.T) {
 	for seed := range uint64(300) {
 		v, p := newValve(0), newPeer(1)
@@ -126,20 +126,20 @@ func TestSenderHistories(t *testing.T) {
 	}
 }
 
-// An inbox is a list that is taken from its front.
+// An Inbox is a list whose elements are taken from the front.
 func TestInbox(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	var letters datagram.Letters
+	var copies datagram.Copies
 	var in datagram.Inbox
 	var model []string
 	for i := range 5000 {
-		data := string(make([]byte, rnd.IntN(2)*3000)) + strconv.Itoa(i) // also larger than memory that is kept
+		data := string(make([]byte, rnd.IntN(2)*3000)) + strconv.Itoa(i) // also larger than the memory that is kept
 		switch rnd.IntN(4) {
 		case 0:
-			in.PutFirst(letters.Write([]byte(data)))
+			in.PutFirst(copies.Get([]byte(data)))
 			model = slices.Insert(model, 0, data)
 		case 1:
-			in.Put(letters.Write([]byte(data)))
+			in.Put(copies.Get([]byte(data)))
 			model = append(model, data)
 		default:
 			l := in.Take()
@@ -153,14 +153,14 @@ func TestInbox(t *testing.T) {
 				t.Fatalf("took %q, want %q", got, model[0])
 			}
 			model = model[1:]
-			letters.Burn(l)
+			copies.Put(l)
 		}
 		size := 0
 		for _, data := range model {
 			size += len(data)
 		}
 		if in.Count != len(model) || in.Size != size {
-			t.Fatalf("%d letters of %d bytes, want %d of %d", in.Count, in.Size, len(model), size)
+			t.Fatalf("%d copies of %d bytes, want %d of %d", in.Count, in.Size, len(model), size)
 		}
 	}
 }

@@ -7,94 +7,94 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/internal/buffer"
-	"github.com/sluice-push/sluice/transport"
+	"github.com/sluice-push/sluice/transport/udp"
 )
 
-// Sending over a socket that sends batches. There is no queue: a datagram goes to the kernel at once, without waiting, or is gathered
-// while the datagrams of one batch are handled (Cork), whoever sends it, and leaves with what else was gathered when they have been, when
-// there are many, or when somebody who looks now and then has seen it twice (Look).
+// Sending over a socket that sends batches works without a queue. A datagram goes to the kernel at once, without waiting. While the Sender is
+// corked, because the datagrams of one received batch are being handled, outgoing datagrams of all peers are copied instead. They are sent when
+// the handling ends (Uncork), when there are many, or when the second call of Tick finds them.
 //
-// When the kernel has no room the caller decides. Who waits puts his datagram into a line (line.go), and so is what had been gathered,
-// and the one that Late takes beyond what there is room for. One goroutine, which exists only then, sends what is in the line, waiting
-// for room; and then all who are owed Writable are told.
+// If the kernel has no room, the caller decides. A caller that waits adds its datagram to a line (line.go). Corked datagrams are added too, and
+// so is the one datagram that TryHold takes although there is no room. One goroutine, which exists only then, sends the line and waits for room.
+// Then it calls Writable of all peers that have asked for it.
 //
-// A socket of another kind has no way to try: there each caller sends for himself, and waits (SendAndWait).
+// Other sockets cannot send without waiting. There each caller sends its own datagram, and waits (SendAndWait).
 
-const gatherPackets = 64 // datagrams that are gathered at most
+const corkedPackets = 64 // with this many corked datagrams TryCork reports full
 
-// Peer is one to whom datagrams are sent. What its methods lock is locked before the Sender's mutex by those who call the Sender, so
-// those that are called with that mutex held must not lock it.
+// Peer is a destination of datagrams. Unless a method of the Sender forbids it, its caller may hold the locks of a Peer, which come before the
+// Sender's mutex. So methods that are called with that mutex held must not take these locks.
 type Peer interface {
-	// Address returns where datagrams go: to other, if it is not nil.
+	// Address returns the destination. If other is not nil, the destination is other, which is not an IP address.
 	Address() (at netip.AddrPort, other net.Addr)
-	// Ended reports whether nothing is to be sent any more. Any goroutine may call it, with the Sender's mutex held.
+	// Ended reports whether the peer needs no more datagrams. Any goroutine may call it, also with the Sender's mutex held.
 	Ended() bool
-	// Sent is told that the kernel took a datagram of n bytes. It may be called with the Sender's mutex held.
+	// Sent is called when the kernel has taken a datagram of n bytes. The Sender's mutex may be held.
 	Sent(n int)
-	// Dropped is told that a datagram is lost for which nobody waits. It is called without a lock.
+	// Dropped is called when a datagram is lost and no caller waits for its result. No lock is held.
 	Dropped()
-	// Want notes that Writable is owed, and reports whether it was not before. Late calls it, with the Sender's mutex held.
+	// Want records that Writable is to be called, and reports whether that is new. TryHold calls it, with the Sender's mutex held.
 	Want() (first bool)
-	// Writable is told, once for each Want that was the first, that what waited is gone. It is called without a lock.
+	// Writable is called when no datagram waits any more, once for each Want that returned true. No lock is held.
 	Writable()
 }
 
-// Options are what a Sender needs. All but Waits and WriteTimeout are required.
+// Options are the settings of a Sender. All but Waits and WriteTimeout are required.
 type Options struct {
 	Conn Conn
-	// Connected says that the socket has one peer. Then an error that says that nobody listens there is of an earlier datagram.
+	// Connected says that the socket has one peer. Then an error which says that the peer's port is closed is the answer to an earlier datagram.
 	Connected bool
-	// Pool is where the memory for what is gathered comes from.
+	// Pool lends the memory for corked datagrams.
 	Pool *buffer.Pool
-	// Waits has what was gathered wait for room, so long as WriteTimeout says; zero is forever. Otherwise it is dropped.
+	// Waits makes corked datagrams wait for room, for WriteTimeout at most; zero is no limit. Otherwise they are dropped.
 	Waits        bool
 	WriteTimeout time.Duration
-	// Go calls run on a goroutine of its own, for which the owner waits after Close of Conn. It is called with the Sender's mutex held.
+	// Go calls run on a new goroutine. The owner waits for it after Close of Conn. Go is called with the Sender's mutex held.
 	Go func(run func())
 }
 
-// Sender is the outgoing side of a socket. Any goroutine may use it.
+// Sender is the outgoing side of a datagram socket that many peers share. Any goroutine may use it.
 type Sender struct {
 	o     Options   // set when made
 	calls sync.Pool // of call
 
 	mu sync.Mutex
-	// Guarded by mu. What is sent of what is gathered is sent under it as well, without waiting, so that the order is kept.
+	// Guarded by mu. Corked datagrams are sent with mu held, without waiting, so that their order is kept.
 	corked   bool
-	overdue  bool // Look has seen what is gathered before
-	packets  []transport.Packet
-	from     []Peer         // whose they are
-	memory   []byte         // where they lie
-	lent     *buffer.Buffer // what memory was at first
+	overdue  bool // Tick has seen the corked datagrams
+	packets  []udp.Packet
+	from     []Peer         // the peer of each packet
+	memory   []byte         // contains the bytes of packets
+	lent     *buffer.Buffer // the pooled buffer that memory began with, or nil
 	held     []*held
-	weight   int // bytes of those in held for which nobody waits
+	weight   int // bytes in held that no caller waits for
 	draining bool
 	wanting  []Peer
 }
 
-// NewSender makes the outgoing side of a socket. It has nothing to be closed: with the socket, all that waits ends.
+// NewSender returns the Sender of a socket. A Sender needs no Close: if the socket is closed, every waiting datagram ends with an error.
 func NewSender(o *Options) *Sender { return &Sender{o: *o} }
 
-// call is a datagram on its way into a system call.
-type call struct{ one [1]transport.Packet }
+// call is the argument of one call that sends one datagram. Calls are pooled, so that sending does not allocate.
+type call struct{ one [1]udp.Packet }
 
-func (sd *Sender) call(at netip.AddrPort, data []byte) *call {
+func (sd *Sender) getCall(at netip.AddrPort, data []byte) *call {
 	c, ok := sd.calls.Get().(*call)
 	if !ok {
 		c = new(call)
 	}
-	c.one[0] = transport.Packet{Addr: at, Data: data}
+	c.one[0] = udp.Packet{Addr: at, Data: data}
 	return c
 }
 
-func (sd *Sender) hangUp(c *call) {
-	c.one[0] = transport.Packet{}
+func (sd *Sender) putCall(c *call) {
+	c.one[0] = udp.Packet{}
 	sd.calls.Put(c)
 }
 
-// Cork begins to gather, if the socket sends batches.
+// Cork begins to cork datagrams, if the socket sends batches: see TryCork.
 func (sd *Sender) Cork() {
-	if !sd.o.Conn.Gathers() {
+	if !sd.o.Conn.SendsBatches() {
 		return
 	}
 	sd.mu.Lock()
@@ -102,19 +102,20 @@ func (sd *Sender) Cork() {
 	sd.mu.Unlock()
 }
 
-// Uncork ends it, and sends what was gathered: see Pour.
+// Uncork ends Cork, and sends the corked datagrams: see Flush.
 func (sd *Sender) Uncork() {
 	sd.mu.Lock()
 	sd.corked = false
 	sd.mu.Unlock()
-	sd.Pour()
+	sd.Flush()
 }
 
-// Gather copies a datagram, if they are gathered, and reports whether there are so many now that the caller has to Pour, once it may.
-func (sd *Sender) Gather(p Peer, data []byte) (gathered, full bool) {
+// TryCork copies a datagram if the Sender is corked, and reports whether it did. If full is set, so many datagrams are corked that the caller
+// must call Flush as soon as it holds no lock of a Peer.
+func (sd *Sender) TryCork(p Peer, data []byte) (copied, full bool) {
 	sd.mu.Lock()
 	defer sd.mu.Unlock()
-	if !sd.corked || sd.draining || len(sd.packets) >= 2*gatherPackets {
+	if !sd.corked || sd.draining || len(sd.packets) >= 2*corkedPackets {
 		return false, false
 	}
 	if cap(sd.memory)-len(sd.memory) < len(data) && sd.lent == nil {
@@ -122,18 +123,18 @@ func (sd *Sender) Gather(p Peer, data []byte) (gathered, full bool) {
 		sd.memory = sd.lent.B[:0]
 	}
 	if cap(sd.memory)-len(sd.memory) < len(data) {
-		sd.memory = make([]byte, 0, len(data)) // those before keep the memory that they lie in
+		sd.memory = make([]byte, 0, len(data)) // earlier datagrams keep the memory that contains them
 	}
 	from := len(sd.memory)
 	sd.memory = append(sd.memory, data...)
 	at, _ := p.Address()
-	sd.packets = append(sd.packets, transport.Packet{Addr: at, Data: sd.memory[from:len(sd.memory):len(sd.memory)]})
+	sd.packets = append(sd.packets, udp.Packet{Addr: at, Data: sd.memory[from:len(sd.memory):len(sd.memory)]})
 	sd.from = append(sd.from, p)
-	return true, len(sd.packets) >= gatherPackets || cap(sd.memory)-len(sd.memory) < smallLetter
+	return true, len(sd.packets) >= corkedPackets || cap(sd.memory)-len(sd.memory) < smallCopy
 }
 
-// Pour sends what is gathered. The caller must hold nothing that a Peer locks.
-func (sd *Sender) Pour() {
+// Flush sends the corked datagrams without waiting. The caller must not hold a lock that a Peer's methods take.
+func (sd *Sender) Flush() {
 	sd.mu.Lock()
 	if len(sd.packets) == 0 {
 		sd.mu.Unlock()
@@ -149,7 +150,7 @@ func (sd *Sender) Pour() {
 		if done += n; done == len(sd.packets) || n == 0 && err == nil {
 			break
 		}
-		if err != nil && !(sd.o.Connected && NobodyListens(err)) { // that is of an earlier datagram, and reading will tell
+		if err != nil && !(sd.o.Connected && PortClosed(err)) { // the error is the answer to an earlier datagram, and Read returns it too
 			dropped = append(dropped, sd.from[done])
 			done++
 		}
@@ -168,29 +169,29 @@ func (sd *Sender) Pour() {
 	}
 }
 
-// Holds reports whether something is gathered.
-func (sd *Sender) Holds() bool {
+// HasCorked reports whether datagrams are corked.
+func (sd *Sender) HasCorked() bool {
 	sd.mu.Lock()
 	defer sd.mu.Unlock()
 	return len(sd.packets) > 0
 }
 
-// Look sends what is gathered and was when it was called before, so that who calls it at intervals bounds how long a datagram is
-// gathered. It reports whether there was any. As for Pour, the caller holds nothing that a Peer locks.
-func (sd *Sender) Look() (seen bool) {
+// Tick sends the corked datagrams if the last call found some already. So a caller that calls it at intervals bounds how long a datagram is
+// corked. It reports whether it found any. As for Flush, the caller must not hold a lock that a Peer's methods take.
+func (sd *Sender) Tick() (seen bool) {
 	sd.mu.Lock()
 	seen = len(sd.packets) > 0
 	again := seen && sd.overdue
 	sd.overdue = seen
 	sd.mu.Unlock()
 	if again {
-		sd.Pour()
+		sd.Flush()
 	}
 	return seen
 }
 
-// TrySend sends one datagram without waiting, over a socket that gathers. Without an error it may not have been sent because there is no
-// room, or others wait for it. On a connected socket the error may be that of an earlier datagram: see NobodyListens.
+// TrySend sends one datagram without waiting, over a socket that sends batches. If sent is false without an error, there is no room, or other
+// datagrams wait for it. On a connected socket the error may be the answer to an earlier datagram: see PortClosed.
 func (sd *Sender) TrySend(p Peer, data []byte) (sent bool, err error) {
 	sd.mu.Lock()
 	full := sd.draining
@@ -199,8 +200,8 @@ func (sd *Sender) TrySend(p Peer, data []byte) (sent bool, err error) {
 		return false, nil
 	}
 	at, _ := p.Address()
-	c := sd.call(at, data)
-	defer sd.hangUp(c)
+	c := sd.getCall(at, data)
+	defer sd.putCall(c)
 	n, err := sd.o.Conn.Try(c.one[:])
 	if n == 1 {
 		p.Sent(len(data))

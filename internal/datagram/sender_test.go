@@ -14,36 +14,36 @@ import (
 
 	"github.com/sluice-push/sluice/internal/datagram"
 	"github.com/sluice-push/sluice/internal/testwait"
-	"github.com/sluice-push/sluice/transport"
+	"github.com/sluice-push/sluice/transport/udp"
 )
 
-// gather gathers a datagram, which has to be possible.
-func gather(t testing.TB, sd *datagram.Sender, p datagram.Peer, data string) (full bool) {
+// cork corks a datagram, which must be possible.
+func cork(t testing.TB, sd *datagram.Sender, p datagram.Peer, data string) (full bool) {
 	t.Helper()
-	gathered, full := sd.Gather(p, []byte(data))
-	if !gathered {
-		t.Errorf("%.10q was not gathered", data)
+	copied, full := sd.TryCork(p, []byte(data))
+	if !copied {
+		t.Errorf("%.10q was not copied", data)
 	}
 	return full
 }
 
-// What is gathered is copied, and leaves in one call, in order, each to its peer.
+// Corked datagrams are copied, and leave in one call, in order, each to its peer.
 func TestGathered(t *testing.T) {
 	v, a, b := newValve(10), newPeer(1), newPeer(2)
 	bubble(t, v, datagram.Options{}, func(t *testing.T, sd *datagram.Sender) {
-		if gathered, _ := sd.Gather(a, []byte("early")); gathered {
-			t.Error("gathered without a cork")
+		if copied, _ := sd.TryCork(a, []byte("early")); copied {
+			t.Error("copied without a cork")
 		}
 		sd.Cork()
 		data := []byte("one")
-		if gathered, full := sd.Gather(a, data); !gathered || full {
-			t.Error("not gathered, or full at once")
+		if copied, full := sd.TryCork(a, data); !copied || full {
+			t.Error("not copied, or full at once")
 		}
 		copy(data, "xxx")
-		gather(t, sd, b, "two")
-		gather(t, sd, a, "three")
+		cork(t, sd, b, "two")
+		cork(t, sd, a, "three")
 		v.expect(t, 0)
-		if !sd.Holds() {
+		if !sd.HasCorked() {
 			t.Error("it holds nothing")
 		}
 		sd.Uncork()
@@ -53,28 +53,28 @@ func TestGathered(t *testing.T) {
 		}
 		a.expect(t, 8, 0, 0)
 		b.expect(t, 3, 0, 0)
-		if gathered, _ := sd.Gather(a, []byte("late")); gathered || sd.Holds() {
-			t.Error("gathered after the cork")
+		if copied, _ := sd.TryCork(a, []byte("late")); copied || sd.HasCorked() {
+			t.Error("copied after the cork")
 		}
 	})
 }
 
-// Who gathers much is told to pour: for the number of datagrams, or for their bytes. Larger ones than the memory are gathered too.
+// TryCork reports full after many datagrams, or many bytes. It also corks a datagram that is larger than the memory.
 func TestGatheredMany(t *testing.T) {
 	v, p := newValve(1000), newPeer(1)
 	bubble(t, v, datagram.Options{}, func(t *testing.T, sd *datagram.Sender) {
 		sd.Cork()
 		for i := range 64 {
-			if full := gather(t, sd, p, "x"); full != (i == 63) {
+			if full := cork(t, sd, p, "x"); full != (i == 63) {
 				t.Errorf("full at %d: %t", i, full)
 			}
 		}
-		sd.Pour()
+		sd.Flush()
 		if len(v.got) != 64 || v.calls != 1 {
 			t.Errorf("%d datagrams in %d calls", len(v.got), v.calls)
 		}
 		long, huge := strings.Repeat("l", memory-1000), strings.Repeat("h", 3*memory)
-		if !gather(t, sd, p, long) || !gather(t, sd, p, huge) {
+		if !cork(t, sd, p, long) || !cork(t, sd, p, huge) {
 			t.Error("not full")
 		}
 		sd.Uncork()
@@ -84,30 +84,30 @@ func TestGatheredMany(t *testing.T) {
 	})
 }
 
-// Look bounds how long a datagram is gathered: what it sees twice is sent.
+// Tick bounds how long a datagram is corked: the second call that finds it sends it.
 func TestLook(t *testing.T) {
 	v, p := newValve(10), newPeer(1)
 	bubble(t, v, datagram.Options{}, func(t *testing.T, sd *datagram.Sender) {
 		sd.Cork()
-		if sd.Look() {
+		if sd.Tick() {
 			t.Error("it saw something in nothing")
 		}
-		gather(t, sd, p, "x")
-		if !sd.Look() {
+		cork(t, sd, p, "x")
+		if !sd.Tick() {
 			t.Error("it saw nothing")
 		}
 		v.expect(t, 0)
-		if !sd.Look() {
+		if !sd.Tick() {
 			t.Error("it saw nothing")
 		}
 		v.expect(t, 1, "x")
-		if sd.Look() {
+		if sd.Tick() {
 			t.Error("it saw something after all was sent")
 		}
 	})
 }
 
-// What was gathered and finds no room waits, in order, up to a bound and for so long, or is dropped, as the options say.
+// Corked datagrams that find no room wait, in order and up to bounds of bytes and time, or are dropped, as the options say.
 func TestGatheredWithoutRoom(t *testing.T) {
 	const limit = time.Second
 	for _, waits := range []bool{false, true} {
@@ -116,7 +116,7 @@ func TestGatheredWithoutRoom(t *testing.T) {
 			bubble(t, v, datagram.Options{Waits: waits, WriteTimeout: limit}, func(t *testing.T, sd *datagram.Sender) {
 				sd.Cork()
 				for _, data := range []string{"1", "2", "3"} {
-					gather(t, sd, p, data)
+					cork(t, sd, p, data)
 				}
 				sd.Uncork()
 				synctest.Wait()
@@ -143,7 +143,7 @@ func TestGatheredWithoutRoom(t *testing.T) {
 			for round := range 3 {
 				sd.Cork()
 				for range 10 {
-					gather(t, sd, p, strings.Repeat("x", 50_000))
+					cork(t, sd, p, strings.Repeat("x", 50_000))
 				}
 				sd.Uncork()
 				synctest.Wait()
@@ -155,17 +155,18 @@ func TestGatheredWithoutRoom(t *testing.T) {
 	})
 }
 
-// An error of one datagram costs that one. Of a connected socket it may be what came back for an earlier one, and costs none.
+// An error of one datagram affects that datagram alone. On a connected socket the error may be the answer to an earlier one, and then no
+// datagram is lost.
 func TestPourErrors(t *testing.T) {
-	refused := &transport.PacketError{Op: "write", Err: os.NewSyscallError("sendmmsg", syscall.ECONNREFUSED)}
+	refused := &udp.Error{Op: "write", Err: os.NewSyscallError("sendmmsg", syscall.ECONNREFUSED)}
 	for _, connected := range []bool{false, true} {
 		t.Run(fmt.Sprint(connected), func(t *testing.T) {
 			v, a, b := newValve(10), newPeer(1), newPeer(2)
 			v.failures = []error{refused}
 			bubble(t, v, datagram.Options{Connected: connected}, func(t *testing.T, sd *datagram.Sender) {
 				sd.Cork()
-				gather(t, sd, a, "1")
-				gather(t, sd, b, "2")
+				cork(t, sd, a, "1")
+				cork(t, sd, b, "2")
 				sd.Uncork()
 				b.expect(t, 1, 0, 0)
 				if connected {
@@ -180,7 +181,7 @@ func TestPourErrors(t *testing.T) {
 	}
 }
 
-// Who tries is told whether there was room, and does not overtake those who wait.
+// TrySend reports whether there was room, and does not overtake waiting datagrams.
 func TestTrySend(t *testing.T) {
 	v, p := newValve(1), newPeer(1)
 	bubble(t, v, datagram.Options{}, func(t *testing.T, sd *datagram.Sender) {
@@ -200,8 +201,8 @@ func TestTrySend(t *testing.T) {
 			t.Errorf("sent: %t, %v", sent, err)
 		}
 		sd.Cork()
-		if gathered, _ := sd.Gather(p, []byte("before z")); gathered {
-			t.Error("gathered although somebody waits")
+		if copied, _ := sd.TryCork(p, []byte("before z")); copied {
+			t.Error("copied although a datagram waits")
 		}
 		v.give(1)
 		if err := testwait.Receive(t, result); err != nil {
@@ -211,7 +212,7 @@ func TestTrySend(t *testing.T) {
 	})
 }
 
-// Those who wait get room in their order, and each is told how it ended: sent, given up in time, its peer's end, or the socket's.
+// Waiting datagrams get room in their order, and each caller gets its result: nil, the deadline, the end of its peer, or the end of the socket.
 func TestWait(t *testing.T) {
 	v, a, b := newValve(0), newPeer(1), newPeer(2)
 	bubble(t, v, datagram.Options{}, func(t *testing.T, sd *datagram.Sender) {
@@ -232,7 +233,7 @@ func TestWait(t *testing.T) {
 		}
 		v.expect(t, 2, "1", "2")
 		a.end()
-		sd.Poke()
+		sd.CheckEnded()
 		if err := testwait.Receive(t, ended); !errors.Is(err, datagram.ErrEnded) {
 			t.Error(err)
 		}
@@ -245,20 +246,20 @@ func TestWait(t *testing.T) {
 			t.Error(err)
 		}
 		v.expect(t, 2, "1", "2")
-		a.expect(t, 1, 0, 0) // who waits is told, and counts for himself
+		a.expect(t, 1, 0, 0) // the waiting caller gets the result, so Dropped is not called
 		b.expect(t, 1, 0, 0)
 	})
 }
 
-// One frame is taken beyond what there is room for; and who has more is told when there is room, once.
+// TryHold takes one datagram although there is no room. A peer with more to send gets one call of Writable when there is room.
 func TestLate(t *testing.T) {
 	v, a, b := newValve(0), newPeer(1), newPeer(2)
 	bubble(t, v, datagram.Options{}, func(t *testing.T, sd *datagram.Sender) {
-		if !sd.Late(a, []byte("a"), false, 0) {
+		if !sd.TryHold(a, []byte("a"), false, 0) {
 			t.Error("the first was not taken")
 		}
 		for range 3 {
-			if sd.Late(b, []byte("b"), false, 0) {
+			if sd.TryHold(b, []byte("b"), false, 0) {
 				t.Error("another was taken")
 			}
 		}
@@ -267,10 +268,10 @@ func TestLate(t *testing.T) {
 		v.give(1)
 		synctest.Wait()
 		v.expect(t, 1, "a")
-		a.expect(t, 1, 0, 0) // it had no more
+		a.expect(t, 1, 0, 0) // the peer had no more to send
 		b.expect(t, 0, 0, 1)
 
-		if !sd.Late(b, []byte("b"), true, time.Second) {
+		if !sd.TryHold(b, []byte("b"), true, time.Second) {
 			t.Error("it was not taken, and nobody waits")
 		}
 		<-time.After(time.Second - 1)
@@ -282,16 +283,16 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// A socket that cannot try sends while the caller waits, for so long, and whatever deadline the last one has left behind.
+// On a socket that cannot send without waiting the caller waits, for its limit, whatever deadline the last call has left behind.
 func TestSendAndWait(t *testing.T) {
 	v, p := newValve(1), newPeer(1)
 	v.singly = true
 	bubble(t, v, datagram.Options{}, func(t *testing.T, sd *datagram.Sender) {
 		sd.Cork()
-		if gathered, _ := sd.Gather(p, []byte("x")); gathered {
-			t.Error("gathered")
+		if copied, _ := sd.TryCork(p, []byte("x")); copied {
+			t.Error("copied")
 		}
-		sd.Poke()
+		sd.CheckEnded()
 		if err := sd.SendAndWait(p, []byte("x"), time.Second); err != nil {
 			t.Error(err)
 		}
@@ -304,7 +305,7 @@ func TestSendAndWait(t *testing.T) {
 			go func() { result <- sd.SendAndWait(p, []byte("z"), 0) }()
 			synctest.Wait()
 			end()
-			sd.Poke()
+			sd.CheckEnded()
 			synctest.Wait()
 			if !p.Ended() {
 				if len(result) != 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-push/sluice/internal/datagram"
 )
 
-// check complains unless there are n slots, each with memory of its own.
+// check fails unless there are n slots, each with memory of its own.
 func checkSlots(t *testing.T, sl *datagram.Slots, pool *buffer.Pool, n int) {
 	t.Helper()
 	if len(sl.Packets) != n {
@@ -23,7 +23,7 @@ func checkSlots(t *testing.T, sl *datagram.Slots, pool *buffer.Pool, n int) {
 	}
 }
 
-// Slots follow the batches: doubled by a full one, up to a bound, halved after many that were nearly empty in a row.
+// The number of slots adapts to the batches. A full batch doubles it, up to a bound, and many nearly empty batches in a row halve it.
 func TestSlotsAdapt(t *testing.T) {
 	pool := &buffer.Pool{Size: 1000}
 	sl := datagram.NewSlots(newValve(0), pool)
@@ -34,7 +34,7 @@ func TestSlotsAdapt(t *testing.T) {
 	for range 63 {
 		sl.Adapt(8)
 	}
-	sl.Adapt(9) // begins to count again
+	sl.Adapt(9) // the count of nearly empty batches begins again
 	for range 63 {
 		sl.Adapt(8)
 	}
@@ -45,7 +45,7 @@ func TestSlotsAdapt(t *testing.T) {
 	checkSlots(t, sl, pool, 0)
 }
 
-// The bound is one of memory as well, and without batches there is one slot.
+// The bound also limits memory, and a socket without batches has one slot.
 func TestSlotsBounds(t *testing.T) {
 	for _, tt := range []struct {
 		size   int
@@ -64,13 +64,13 @@ func TestSlotsBounds(t *testing.T) {
 	}
 }
 
-// A buffer that is in use is left to its user, and the slot has another.
+// A buffer that is in use is left to its user, and the slot gets another one.
 func TestSlotsReplace(t *testing.T) {
 	pool := &buffer.Pool{Size: 1000}
 	sl := datagram.NewSlots(newValve(0), pool)
 	sl.Adapt(1)
 	used := sl.Buffer(1)
-	used.Free = false // as who borrows it says
+	used.Free = false // as the borrower does
 	sl.Replace(1)
 	if sl.Buffer(1) == used {
 		t.Error("the slot has the same buffer")

@@ -12,22 +12,22 @@ import (
 
 	"github.com/sluice-push/sluice/internal/buffer"
 	"github.com/sluice-push/sluice/internal/datagram"
-	"github.com/sluice-push/sluice/transport"
+	"github.com/sluice-push/sluice/transport/udp"
 )
 
-// valve is a socket that takes only as many datagrams as the test lets it.
+// valve is a socket that takes only as many datagrams as the test allows.
 type valve struct {
-	singly bool // it does not gather
+	singly bool // it sends no batches
 
 	mu       sync.Mutex
 	cond     sync.Cond
 	room     int
 	closed   bool
 	deadline time.Time
-	failures []error // what the next calls of Try say
+	failures []error // the errors of the next calls of Try
 	got      []string
 	to       []netip.AddrPort
-	calls    int // that sent something
+	calls    int // calls that sent at least one datagram
 }
 
 func newValve(room int) *valve {
@@ -43,7 +43,7 @@ func (v *valve) give(n int) {
 	v.cond.Broadcast()
 }
 
-// expect complains if something else was sent so far, or in more or fewer calls; -1 is any number.
+// expect fails if other datagrams were sent so far, or in another number of calls; -1 means any number.
 func (v *valve) expect(t testing.TB, calls int, want ...string) {
 	t.Helper()
 	v.mu.Lock()
@@ -53,7 +53,7 @@ func (v *valve) expect(t testing.TB, calls int, want ...string) {
 	}
 }
 
-func (v *valve) takeLocked(ps []transport.Packet) {
+func (v *valve) takeLocked(ps []udp.Packet) {
 	if len(ps) > 0 {
 		v.calls++
 	}
@@ -63,9 +63,9 @@ func (v *valve) takeLocked(ps []transport.Packet) {
 	}
 }
 
-func (v *valve) Gathers() bool { return !v.singly }
+func (v *valve) SendsBatches() bool { return !v.singly }
 
-func (v *valve) Try(ps []transport.Packet) (int, error) {
+func (v *valve) Try(ps []udp.Packet) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.failures) > 0 {
@@ -78,7 +78,7 @@ func (v *valve) Try(ps []transport.Packet) (int, error) {
 	return n, nil
 }
 
-func (v *valve) Send(p *transport.Packet, _ net.Addr) error {
+func (v *valve) Send(p *udp.Packet, _ net.Addr) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for v.room == 0 {
@@ -90,7 +90,7 @@ func (v *valve) Send(p *transport.Packet, _ net.Addr) error {
 		}
 		v.cond.Wait()
 	}
-	v.takeLocked([]transport.Packet{*p})
+	v.takeLocked([]udp.Packet{*p})
 	return nil
 }
 
@@ -112,12 +112,12 @@ func (v *valve) Close() {
 	v.cond.Broadcast()
 }
 
-func (*valve) Read([]transport.Packet) (int, net.Addr, error) { return 0, nil, net.ErrClosed }
-func (*valve) SetReadDeadline(time.Time) error                { return nil }
-func (*valve) Local() net.Addr                                { return nil }
-func (*valve) Net() net.Conn                                  { return nil }
+func (*valve) Read([]udp.Packet) (int, net.Addr, error) { return 0, nil, net.ErrClosed }
+func (*valve) SetReadDeadline(time.Time) error          { return nil }
+func (*valve) Local() net.Addr                          { return nil }
+func (*valve) Net() net.Conn                            { return nil }
 
-// peer notes what it is told. Nobody holds its lock while calling the Sender.
+// peer records the calls of its methods. No caller of the Sender holds its lock.
 type peer struct {
 	at netip.AddrPort
 
@@ -170,7 +170,7 @@ func (p *peer) end() {
 	p.ended = true
 }
 
-// told is what a peer has been told.
+// told is the calls that a peer has got.
 type told struct {
 	ended                   bool
 	sent, dropped, writable int
@@ -182,7 +182,7 @@ func (p *peer) look() told {
 	return told{p.ended, p.sent, p.dropped, p.writable}
 }
 
-// expect complains if p has been told something else.
+// expect fails if p has got other calls.
 func (p *peer) expect(t testing.TB, sent, dropped, writable int) {
 	t.Helper()
 	if got := p.look(); got.sent != sent || got.dropped != dropped || got.writable != writable {
@@ -190,10 +190,10 @@ func (p *peer) expect(t testing.TB, sent, dropped, writable int) {
 	}
 }
 
-// memory is the size of the buffers of the senders.
+// memory is the size in bytes of the senders' buffers.
 const memory = 8 << 10
 
-// bubble runs f with a sender in a bubble of its own time. At the end the socket is closed, and all goroutines have to end.
+// bubble runs f with a sender in a bubble of testing/synctest. At the end it closes the socket, and all goroutines must end.
 func bubble(t *testing.T, v *valve, o datagram.Options, f func(t *testing.T, sd *datagram.Sender)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

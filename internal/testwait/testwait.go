@@ -66,7 +66,7 @@ func Send[T any](t Test, c chan<- T, v T) {
 	select {
 	case c <- v:
 	case <-timer.C:
-		fail(t, "nothing took what was sent")
+		fail(t, "no receiver took the value")
 		t.FailNow()
 	}
 }

@@ -48,7 +48,7 @@ func TestBound(t *testing.T) {
 		{name: "hold", says: "nothing was received", line: "testwait.Hold(t, never) // that", goesOn: true, wait: func(t testing.TB, never chan int) {
 			testwait.Hold(t, never) // that
 		}},
-		{name: "send", says: "nothing took", line: "testwait.Send(t, never, 1)", wait: func(t testing.TB, never chan int) {
+		{name: "send", says: "no receiver took", line: "testwait.Send(t, never, 1)", wait: func(t testing.TB, never chan int) {
 			testwait.Send(t, never, 1)
 		}},
 		{name: "return", says: "did not return", line: "testwait.Return(t, wait)", wait: func(t testing.TB, _ chan int) {

@@ -14,42 +14,44 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-push/sluice/internal/count"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/hub"
+	"github.com/sluice-push/sluice/push/internal/codecount"
 )
 
-// Prefix is the path under which the API lives.
+// Prefix is the path under which the API is served.
 const Prefix = "/api/"
 
-// Scope is what a key is good for.
+// Scope is a permission of a key.
 type Scope string
 
-// The scopes: what each method needs is in the table of methods.
+// The scopes. New assigns each method to one.
 const (
-	ScopePublish Scope = "publish" // publish, broadcast
+	ScopePublish Scope = "publish" // publish, broadcast, history_remove
 	ScopeRead    Scope = "read"    // history, presence, presence_stats, channels, info
-	ScopeControl Scope = "control" // disconnect, unsubscribe, pace
+	ScopeControl Scope = "control" // disconnect, unsubscribe, pace, and what revokes tokens
 )
 
-// Options are the API's settings. Zero means the default, negative means off, unless a field says otherwise.
+// Options are the API's settings. Zero means the default and negative means off, unless a field says otherwise.
 type Options struct {
-	// Authorize reports whether a key is known and whether it has the scope. It compares in constant time. nil admits everybody:
-	// for processes that run without authentication on purpose.
-	Authorize func(key string, s Scope) (known, allowed bool)
-	// Allow reports whether the API may do something in a channel's namespace; nil allows everything. It is asked only about
-	// channels whose namespace exists.
+	// Authorize returns what a key may do. It has to compare in constant time. If it is nil, every caller is admitted: for processes that
+	// deliberately run without authentication.
+	Authorize func(key string, s Scope) Grant
+	// Allow reports whether the API may perform an action in a channel's namespace; nil allows everything. It is called only for channels whose
+	// namespace exists.
 	Allow func(channel string, a Action) bool
-	// MaxBody bounds a request's body in bytes; never off. Default 1 MiB, and as much more as data of MaxData takes in base64.
+	// Revocations takes tokens of clients back; nil: there are no tokens.
+	Revocations Revocations
+	// MaxBody is the largest body of a request, in bytes; never off. Default 1 MiB, plus the base64 length of MaxData.
 	MaxBody int64
-	// MaxData bounds the data of one publication in bytes; default no bound of its own.
+	// MaxData is the largest data of one publication, in bytes. By default there is no bound besides MaxBody.
 	MaxData int
-	// Timeout bounds one request, from its body on; default 10 s, never off.
+	// Timeout bounds one request, from the beginning of its body; default 10 s, never off.
 	Timeout time.Duration
-	// Observe is told how long each request took, from the end of its head to the end of its answer, by the method as Stats has it. It is
-	// called concurrently and must not wait. nil is not called.
+	// Observe is called with the duration of each request, from the end of its head to the end of its answer, and with the method as Stats names
+	// it. It is called concurrently and must not block. nil is not called.
 	Observe func(method string, took time.Duration)
-	// Logger gets what goes wrong on our side; nil discards.
+	// Logger logs errors of the server; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -70,7 +72,16 @@ func (o *Options) withDefaults() Options {
 	return out
 }
 
-// Action is something that namespaces allow to some.
+// Grant is what a key may do.
+type Grant struct {
+	Known   bool
+	Allowed bool // the key has the scope of the method
+	// Namespace reports whether the key may use the channels of a namespace. Such a key may only call methods for channels. If it is nil, the key is
+	// for all namespaces, and all methods of its scopes.
+	Namespace func(name string) bool
+}
+
+// Action is something that a namespace may forbid to the API.
 type Action uint8
 
 // The actions.
@@ -85,7 +96,7 @@ type Handler struct {
 	hub      *hub.Hub
 	options  Options
 	methods  map[string]method
-	outcomes map[string]*count.Codes // by method
+	outcomes map[string]*codecount.Codes // by method
 }
 
 type method struct {
@@ -95,7 +106,7 @@ type method struct {
 
 // New returns a handler for requests whose path begins with [Prefix].
 func New(h *hub.Hub, o *Options) *Handler {
-	a := &Handler{hub: h, options: o.withDefaults(), outcomes: map[string]*count.Codes{}}
+	a := &Handler{hub: h, options: o.withDefaults(), outcomes: map[string]*codecount.Codes{}}
 	a.methods = map[string]method{
 		"publish":        {ScopePublish, typed(a.publish)},
 		"broadcast":      {ScopePublish, typed(a.broadcast)},
@@ -104,20 +115,25 @@ func New(h *hub.Hub, o *Options) *Handler {
 		"presence":       {ScopeRead, typed(a.presence)},
 		"presence_stats": {ScopeRead, typed(a.presenceStats)},
 		"channels":       {ScopeRead, typed(a.channels)},
-		"info":           {ScopeRead, typed(a.info)},
-		"disconnect":     {ScopeControl, typed(a.disconnect)},
+		"info":           {ScopeRead, everywhere(a.info)},
+		"disconnect":     {ScopeControl, everywhere(a.disconnect)},
 		"unsubscribe":    {ScopeControl, typed(a.unsubscribe)},
 		"pace":           {ScopeControl, typed(a.pace)},
+
+		"revoke_token":           {ScopeControl, everywhere(a.revokeToken)},
+		"invalidate_user_tokens": {ScopeControl, everywhere(a.invalidateUserTokens)},
+		"block_user":             {ScopeControl, everywhere(a.blockUser)},
+		"unblock_user":           {ScopeControl, everywhere(a.unblockUser)},
 	}
 	known := append(push.ErrorCodes(), 0)
-	a.outcomes[UnknownMethod] = count.Of(known...)
+	a.outcomes[UnknownMethod] = codecount.Of(known...)
 	for name := range a.methods {
-		a.outcomes[name] = count.Of(known...)
+		a.outcomes[name] = codecount.Of(known...)
 	}
 	return a
 }
 
-// typed makes a method of a function that takes a decoded request.
+// typed adapts a function that takes a decoded request.
 func typed[T any](f func(context.Context, *T) (any, error)) func(context.Context, []byte) (any, error) {
 	return func(ctx context.Context, body []byte) (any, error) {
 		var r T
@@ -128,7 +144,17 @@ func typed[T any](f func(context.Context, *T) (any, error)) func(context.Context
 	}
 }
 
-// reply is what every request is answered with.
+// everywhere is typed for a method that is not for a channel: only keys for all namespaces may call it.
+func everywhere[T any](f func(context.Context, *T) (any, error)) func(context.Context, []byte) (any, error) {
+	return typed(func(ctx context.Context, r *T) (any, error) {
+		if err := checkEverywhere(ctx); err != nil {
+			return nil, err
+		}
+		return f(ctx, r)
+	})
+}
+
+// reply is the body of every answer.
 type reply struct {
 	Error  *wireError `json:"error,omitempty"`
 	Result any        `json:"result,omitempty"`
@@ -153,52 +179,78 @@ func (a *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve answers a request for a method and returns the code of the error, 0 if there is none.
+// serve answers a request for a method, and returns the code of the error, 0 if there is none.
 func (a *Handler) serve(w http.ResponseWriter, r *http.Request, name string) (code uint32) {
 	m, ok := a.methods[name]
 	switch {
 	case !ok:
-		return a.refuse(w, http.StatusNotFound, push.ErrMethodNotFound.WithMessage("no method %q: there are publish, broadcast, history, presence, "+
-			"presence_stats, channels, info, disconnect, unsubscribe and pace", name))
+		return a.refuse(w, http.StatusNotFound, push.ErrMethodNotFound.WithMessage("no method %q: use publish, broadcast, history, presence, "+
+			"presence_stats, channels, info, disconnect, unsubscribe or pace", name))
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		return a.refuse(w, http.StatusMethodNotAllowed, push.ErrBadRequest.WithMessage("use POST"))
 	}
-	if status, e := a.authorize(r, m.scope); e != nil {
+	grant, status, e := a.authorize(r, m.scope)
+	if e != nil {
 		return a.refuse(w, status, e)
 	}
 	body, status, e := a.body(w, r)
 	if e != nil {
 		return a.refuse(w, status, e)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), a.options.Timeout)
+	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), grantKey{}, grant), a.options.Timeout)
 	defer cancel()
 	result, err := m.call(ctx, body)
 	if bad := new(malformed); errors.As(err, &bad) {
-		return a.refuse(w, http.StatusBadRequest, push.ErrBadRequest.WithMessage("the body is not what %s takes: %v", name, bad))
+		return a.refuse(w, http.StatusBadRequest, push.ErrBadRequest.WithMessage("the body is not a valid %s request: %v", name, bad))
 	}
 	return a.write(w, http.StatusOK, a.answer(result, err))
 }
 
-// authorize returns how to refuse a caller, nil if the key has the scope.
-func (a *Handler) authorize(r *http.Request, s Scope) (status int, e *push.Error) {
+// authorize returns what the caller's key may do, and the error for a caller whose key lacks the scope.
+func (a *Handler) authorize(r *http.Request, s Scope) (g Grant, status int, e *push.Error) {
 	if a.options.Authorize == nil {
-		return 0, nil
+		return g, 0, nil
 	}
-	switch known, allowed := a.options.Authorize(apiKey(r), s); {
-	case !known:
-		return http.StatusUnauthorized, push.ErrUnauthorized.WithMessage("send a known key in the header X-API-Key")
-	case !allowed:
-		return http.StatusForbidden, push.ErrPermissionDenied.WithMessage("the key lacks the scope %q", s)
+	switch g = a.options.Authorize(apiKey(r), s); {
+	case !g.Known:
+		return g, http.StatusUnauthorized, push.ErrUnauthorized.WithMessage("API key missing or unknown: send a valid key in the header X-API-Key")
+	case !g.Allowed:
+		return g, http.StatusForbidden, push.ErrPermissionDenied.WithMessage("the API key lacks the scope %q", s)
 	}
-	return 0, nil
+	return g, 0, nil
 }
 
-// body reads a request's body within the bounds of size and time, or returns how to refuse it.
+// grantKey is the key of the caller's Grant in a context.
+type grantKey struct{}
+
+// mayUse reports whether the caller's key is for the namespace of a channel.
+func mayUse(ctx context.Context, channel string) bool {
+	g, _ := ctx.Value(grantKey{}).(Grant)
+	return g.Namespace == nil || g.Namespace(push.Namespace(channel))
+}
+
+// checkNamespace returns the error for a caller whose key is not for the namespace of a channel.
+func checkNamespace(ctx context.Context, channel string) error {
+	if !mayUse(ctx, channel) {
+		return push.ErrPermissionDenied.WithMessage("the API key is not for namespace %q", push.Namespace(channel))
+	}
+	return nil
+}
+
+// checkEverywhere returns the error for a caller whose key is only for some namespaces.
+func checkEverywhere(ctx context.Context) error {
+	if g, _ := ctx.Value(grantKey{}).(Grant); g.Namespace != nil {
+		return push.ErrPermissionDenied.WithMessage("the API key is only for some namespaces, and the request is not for a channel")
+	}
+	return nil
+}
+
+// body reads a request's body within the bounds of size and time. If that fails, it returns the error for the caller.
 func (a *Handler) body(w http.ResponseWriter, r *http.Request) (body []byte, status int, e *push.Error) {
 	in := http.NewResponseController(w)
 	var err error
-	_ = in.SetReadDeadline(time.Now().Add(a.options.Timeout)) // where it is not supported the server's own deadlines have to do
+	_ = in.SetReadDeadline(time.Now().Add(a.options.Timeout)) // if it is not supported, the server's own deadlines apply
 	bounded := http.MaxBytesReader(w, r.Body, a.options.MaxBody)
 	switch encoding := strings.ToLower(r.Header.Get("Content-Encoding")); encoding {
 	case "", "identity":
@@ -206,22 +258,22 @@ func (a *Handler) body(w http.ResponseWriter, r *http.Request) (body []byte, sta
 	case "gzip":
 		body, err = a.unzip(bounded)
 	default:
-		return nil, http.StatusUnsupportedMediaType, push.ErrBadRequest.WithMessage("the encoding %q is not available: use gzip or none", encoding)
+		return nil, http.StatusUnsupportedMediaType, push.ErrBadRequest.WithMessage("the encoding %q is not supported: use gzip or none", encoding)
 	}
 	if err == nil {
-		_ = in.SetReadDeadline(time.Time{}) // what is read from now on only tells that the caller hung up
+		_ = in.SetReadDeadline(time.Time{}) // net/http goes on reading only to notice that the caller has closed the connection
 	}
 	tooLarge := new(http.MaxBytesError)
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, http.StatusRequestEntityTooLarge, push.ErrBadRequest.WithMessage("the body has more than %d bytes", tooLarge.Limit)
+		return nil, http.StatusRequestEntityTooLarge, push.ErrBadRequest.WithMessage("the body exceeds %d bytes", tooLarge.Limit)
 	case err != nil:
-		return nil, http.StatusBadRequest, push.ErrBadRequest.WithMessage("the body did not arrive: %v", err)
+		return nil, http.StatusBadRequest, push.ErrBadRequest.WithMessage("reading the body failed: %v", err)
 	}
 	return body, 0, nil
 }
 
-// unzip reads a compressed body, of which no more comes out than a body may have.
+// unzip decompresses a body, up to MaxBody bytes.
 func (a *Handler) unzip(in io.Reader) ([]byte, error) {
 	z, err := gzip.NewReader(in)
 	if err != nil {
@@ -252,7 +304,7 @@ func (a *Handler) answer(result any, err error) reply {
 	}
 	var known *push.Error
 	if !errors.As(err, &known) {
-		a.options.Logger.Error("api request failed", "error", err)
+		a.options.Logger.Error("API request failed", "error", err)
 		known = push.ErrInternal
 	}
 	return reply{Error: &wireError{known.Code, known.Message}}
@@ -268,14 +320,14 @@ func (a *Handler) write(w http.ResponseWriter, status int, r reply) (code uint32
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false) // data stays as it was published
 	if err := encoder.Encode(r); err != nil {
-		a.options.Logger.Error("an answer cannot be encoded", "error", err) // data that is not JSON came in elsewhere
+		a.options.Logger.Error("response encoding failed", "error", err) // data that is not JSON was published by another program
 		text.Reset()
 		r = reply{Error: &wireError{push.ErrInternal.Code, push.ErrInternal.Message}}
-		_ = encoder.Encode(r) // two plain values
+		_ = encoder.Encode(r) // cannot fail: a number and a string
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes()) // whoever hung up does not want the answer
+	_, _ = w.Write(text.Bytes()) // fails only if the caller has closed the connection
 	if r.Error == nil {
 		return 0
 	}

@@ -31,7 +31,7 @@ func TestDisconnect(t *testing.T) {
 			if got := testwait.Receive(t, ann.disconnects); got != tt.want {
 				t.Errorf("ended with %v, want %v", got, tt.want)
 			}
-			// Control messages come in order: when the next one is through, the first has done all it does.
+			// Control messages arrive in order: when the second has had its effect, the first has, too.
 			p.call("disconnect", `{"user":"bob","code":3999}`)
 			if got := testwait.Receive(t, bob.disconnects); got.Code != 3999 {
 				t.Errorf("the wrong user was disconnected: %v", got)
@@ -49,10 +49,10 @@ func TestDisconnectRefused(t *testing.T) {
 	for body, want := range map[string]string{
 		``:                           `user or client is missing`,
 		`{"code":3000}`:              `user or client is missing`,
-		`{"user":"ann","code":1000}`: `code 1000 is not one for applications: use 3000–4999`,
-		`{"user":"ann","code":2999}`: `code 2999 is not one for applications: use 3000–4999`,
-		`{"user":"ann","code":5000}`: `code 5000 is not one for applications: use 3000–4999`,
-		`{"user":"ann","disconnect":{"code":1006}}`:                 `code 1006 is not one for applications: use 3000–4999`,
+		`{"user":"ann","code":1000}`: `code 1000 is not valid for applications: use 3000 to 4999`,
+		`{"user":"ann","code":2999}`: `code 2999 is not valid for applications: use 3000 to 4999`,
+		`{"user":"ann","code":5000}`: `code 5000 is not valid for applications: use 3000 to 4999`,
+		`{"user":"ann","disconnect":{"code":1006}}`:                 `code 1006 is not valid for applications: use 3000 to 4999`,
 		`{"user":"ann","reason":"` + strings.Repeat("é", 62) + `"}`: `reason has 124 bytes, at most 123 are allowed`,
 	} {
 		if got := p.call("disconnect", body); got != `{"error":{"code":107,"message":"`+want+`"}}` {
@@ -70,7 +70,7 @@ func TestUnsubscribe(t *testing.T) {
 	if got := p.call("unsubscribe", `{"channel":"a","user":"ann"}`); got != `{"result":{}}` {
 		t.Fatalf("got %s", got)
 	}
-	if got := testwait.Receive(t, ann.frames); got != "a ends: server unsubscribe" {
+	if got := testwait.Receive(t, ann.frames); got != "a ends with 2000: server unsubscribe" {
 		t.Errorf("got %q", got)
 	}
 	if !ann.Subscribes("b") || !bob.Subscribes("a") {
@@ -80,10 +80,20 @@ func TestUnsubscribe(t *testing.T) {
 		t.Fatalf("got %s", got)
 	}
 	testwait.Receive(t, bob.frames)
+	if got := p.call("unsubscribe", `{"channel":"b","client":"1","code":2502,"reason":"state invalidated"}`); got != `{"result":{}}` {
+		t.Fatalf("got %s", got)
+	}
+	if got := testwait.Receive(t, ann.frames); got != "b ends with 2502: state invalidated" {
+		t.Errorf("got %q", got)
+	}
+	tooLong := strings.Repeat("r", 124)
 	for body, want := range map[string]string{
 		``:                `channel is missing`,
 		`{"user":"ann"}`:  `channel is missing`,
 		`{"channel":"b"}`: `user or client is missing`,
+		`{"channel":"b","user":"ann","code":1999}`:                `code 1999 is not one of an unsubscribe: use 2000 to 2499, or 2500 to 2999 for clients to subscribe again`,
+		`{"channel":"b","user":"ann","code":3000}`:                `code 3000 is not one of an unsubscribe: use 2000 to 2499, or 2500 to 2999 for clients to subscribe again`,
+		`{"channel":"b","user":"ann","reason":"` + tooLong + `"}`: `reason has 124 bytes, at most 123 are allowed`,
 	} {
 		if got := p.call("unsubscribe", body); got != `{"error":{"code":107,"message":"`+want+`"}}` {
 			t.Errorf("%s: got %s", body, got)
@@ -110,11 +120,11 @@ func TestPace(t *testing.T) {
 	for body, want := range map[string]string{
 		``:                                   `user or client is missing`,
 		`{"bandwidth":5}`:                    `user or client is missing`,
-		`{"user":"ann"}`:                     `interval (milliseconds) or bandwidth (bytes a second) is missing`,
-		`{"user":"ann","interval":5}`:        `an interval is of a subscription: the channel is missing`,
-		`{"user":"ann","interval":-1}`:       `interval is -1 milliseconds, it has to be from 0 to 86400000`,
-		`{"user":"ann","interval":86400001}`: `interval is 86400001 milliseconds, it has to be from 0 to 86400000`,
-		`{"user":"ann","bandwidth":-7}`:      `bandwidth is -7, it has to be 0 or more bytes a second`,
+		`{"user":"ann"}`:                     `interval (milliseconds) or bandwidth (bytes per second) is missing`,
+		`{"user":"ann","interval":5}`:        `channel is missing: an interval applies to one subscription`,
+		`{"user":"ann","interval":-1}`:       `interval is -1 milliseconds: use 0 to 86400000`,
+		`{"user":"ann","interval":86400001}`: `interval is 86400001 milliseconds: use 0 to 86400000`,
+		`{"user":"ann","bandwidth":-7}`:      `bandwidth is -7: use 0 or more bytes per second`,
 	} {
 		if got := p.call("pace", body); got != `{"error":{"code":107,"message":"`+want+`"}}` {
 			t.Errorf("%s: got %s", body, got)

@@ -9,14 +9,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-push/sluice/push"
-	"github.com/sluice-push/sluice/push/protocol"
+	clientjson "github.com/sluice-push/sluice/push/protocol/json"
 )
 
-// bodyDepth is how deep a body may be nested: around data there are a few levels more.
-const bodyDepth = protocol.DefaultDepth + 4
+// bodyDepth is how deep a body may be nested: a few levels more than data, which is inside it.
+const bodyDepth = clientjson.DefaultDepth + 4
 
-// decode reads a body into a request. Unlike package json it knows names of members only as they are written, and refuses text that it would
-// change: bytes that are not UTF-8, and halves of surrogate pairs, which make two channels or two idempotency keys one (golang/go#16282).
+// decode decodes a body into a request. Unlike encoding/json it matches names of members exactly, and refuses text that it would have to change:
+// bytes that are not UTF-8, and halves of surrogate pairs. Changing these would make two channels or two idempotency keys equal
+// (golang/go#16282).
 func decode(body []byte, request any) error {
 	if len(body) == 0 {
 		return nil
@@ -24,14 +25,14 @@ func decode(body []byte, request any) error {
 	if i := invalidUTF8(body); i >= 0 {
 		return &malformed{cause: fmt.Errorf("the text is not UTF-8 at byte %d", i)}
 	}
-	refused := new(protocol.SyntaxError)
-	if _, err := (protocol.Limits{Depth: bodyDepth}).CompactData(body); errors.As(err, &refused) && refused.IsJSON {
+	refused := new(clientjson.SyntaxError)
+	if _, err := (clientjson.Limits{Depth: bodyDepth}).CompactData(body); errors.As(err, &refused) && refused.IsJSON {
 		return &malformed{cause: refused}
 	}
 	return decodeValue("", body, reflect.ValueOf(request).Elem())
 }
 
-// invalidUTF8 returns where text stops to be UTF-8, −1 if it does not.
+// invalidUTF8 returns the index of the first byte that is not UTF-8, −1 if there is none.
 func invalidUTF8(text []byte) int {
 	if utf8.Valid(text) {
 		return -1
@@ -46,7 +47,7 @@ func invalidUTF8(text []byte) int {
 	return -1
 }
 
-// decodeValue reads JSON into v, the member called name.
+// decodeValue decodes JSON into v, the member called name.
 func decodeValue(name string, text []byte, v reflect.Value) error {
 	_, readsItself := v.Addr().Interface().(json.Unmarshaler)
 	switch {
@@ -72,7 +73,7 @@ func decodeValue(name string, text []byte, v reflect.Value) error {
 	return decodeMembers(name, members, v)
 }
 
-// decodeMembers reads the members of an object into the fields of v.
+// decodeMembers decodes the members of an object into the fields of v.
 func decodeMembers(name string, members map[string]json.RawMessage, v reflect.Value) error {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -94,11 +95,11 @@ func decodeMembers(name string, members map[string]json.RawMessage, v reflect.Va
 	return nil
 }
 
-// absent is a member of the published API that changes what a request means and that is not available here: a request with one is refused, for
+// absent is a member of Centrifugo's API that changes the meaning of a request and is not available here. A request with one is refused, because
 // its caller relies on it.
 type absent struct{ there bool }
 
-// UnmarshalJSON implements json.Unmarshaler. Values that ask for nothing are as good as none.
+// UnmarshalJSON implements json.Unmarshaler. A value that asks for nothing, such as false, counts as no member.
 func (a *absent) UnmarshalJSON(text []byte) error {
 	switch string(text) {
 	case "null", "false", `""`, "0", "[]", "{}":
@@ -108,11 +109,11 @@ func (a *absent) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// refuseAbsent refuses a request in which a member is there that is not available.
+// refuseAbsent returns an error if a request has a member that is not available.
 func refuseAbsent(members map[string]absent) error {
 	for name, a := range members {
 		if a.there {
-			return push.ErrBadRequest.WithMessage("%s is not available here", name)
+			return push.ErrBadRequest.WithMessage("%s is not supported: leave it out", name)
 		}
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-push/sluice/push/api"
 )
 
-// send calls a method with a body as it is, and returns the status and the answer.
+// send calls a method with a raw body, and returns the status and the answer.
 func (p *place) send(method, body, encoding string) (status int, answer string) {
 	r := httptest.NewRequest(http.MethodPost, api.Prefix+method, strings.NewReader(body))
 	if encoding != "" {
@@ -21,8 +21,8 @@ func (p *place) send(method, body, encoding string) (status int, answer string) 
 	return p.do(r)
 }
 
-// Text that would be changed is refused in every member of every method: package json makes U+FFFD of what it cannot read, so that two
-// channels, or two idempotency keys, became one (golang/go#16282).
+// Text that would be changed is refused in every member of every method: encoding/json replaces bytes that it cannot read by U+FFFD, so that two
+// channels, or two idempotency keys, would become one (golang/go#16282).
 func TestTextThatWouldBeChanged(t *testing.T) {
 	p := newPlace(t, nil)
 	for _, bad := range []string{"\xff", "\xc3", "\xed\xa0\x80", `\ud800`, `\udc00x`, `\ud83d\ud83d`} {
@@ -62,7 +62,7 @@ func TestTextThatWouldBeChanged(t *testing.T) {
 	}
 }
 
-// Names of members are exact.
+// Names of members are matched exactly.
 func TestMemberNames(t *testing.T) {
 	p := newPlace(t, nil)
 	for method, body := range map[string]string{
@@ -82,14 +82,14 @@ func TestMemberNames(t *testing.T) {
 	}
 }
 
-// What is published elsewhere and would change the meaning is done or refused.
+// A member of Centrifugo's API that changes the meaning of a request is either supported or refused.
 func TestMembersThatChangeTheMeaning(t *testing.T) {
 	p := newPlace(t, nil)
 	for body, want := range map[string]string{
-		`{"channel":"a","data":1,"skip_history":true}`:        "skip_history is not available here",
-		`{"channel":"a","data":1,"version":3}`:                "version is not available here",
-		`{"channel":"a","data":1,"version_epoch":"x"}`:        "version_epoch is not available here",
-		`{"channel":"a","data":1,"b64data":"Mg=="}`:           "data and b64data are both there",
+		`{"channel":"a","data":1,"skip_history":true}`:        "skip_history is not supported",
+		`{"channel":"a","data":1,"version":3}`:                "version is not supported",
+		`{"channel":"a","data":1,"version_epoch":"x"}`:        "version_epoch is not supported",
+		`{"channel":"a","data":1,"b64data":"Mg=="}`:           "data and b64data exclude each other: send one of them",
 		`{"channel":"a","b64data":"e30"}`:                     "b64data",
 		`{"channel":"a","b64data":"/w=="}`:                    "data: ",
 		`{"channel":"a","b64data":"eyJhIjoxfQ=="}`:            `"offset":`,
@@ -106,13 +106,13 @@ func TestMembersThatChangeTheMeaning(t *testing.T) {
 	for method, body := range map[string]string{
 		"disconnect": `{"user":"a","session":"s"}`, "unsubscribe": `{"user":"a","channel":"a","session":"s"}`,
 	} {
-		if _, got := p.send(method, body, ""); !strings.Contains(got, "session is not available here") {
+		if _, got := p.send(method, body, ""); !strings.Contains(got, "session is not supported") {
 			t.Errorf("%s %s: %s", method, body, got)
 		}
 	}
 }
 
-// A body may be compressed by gzip, and is bounded by what comes out.
+// A body may be compressed by gzip, and its decompressed size is bounded.
 func TestCompressedBody(t *testing.T) {
 	p := newPlace(t, &api.Options{MaxBody: 1000})
 	compressed := func(text string) string {
@@ -148,7 +148,7 @@ func TestCompressedBody(t *testing.T) {
 	}
 }
 
-// What is larger than brokers store is refused for good, not to be tried again.
+// A publication that is larger than brokers store is refused with a permanent error.
 func TestLargeTagsAndKeys(t *testing.T) {
 	p := newPlace(t, nil)
 	x := func(n int) string { return strings.Repeat("x", n) }

@@ -26,7 +26,7 @@ func Example() {
 	defer func() { _ = h.Close() }()
 
 	handler := api.New(h, &api.Options{
-		Authorize: func(key string, _ api.Scope) (known, allowed bool) { return key == "secret", true },
+		Authorize: func(key string, _ api.Scope) api.Grant { return api.Grant{Known: key == "secret", Allowed: true} },
 	})
 	call := func(method, body string) {
 		r := httptest.NewRequest(http.MethodPost, api.Prefix+method, strings.NewReader(body))

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-push/sluice/push/api"
 )
 
-// FuzzBody: whatever the body, the answer is one JSON object with a result or an error, and never an error of ours.
+// FuzzBody: for every body, the answer is one JSON object with a result or an error, and never an internal error.
 func FuzzBody(f *testing.F) {
 	methods := []string{
 		"publish", "broadcast", "history", "history_remove", "presence", "presence_stats", "channels", "info", "disconnect", "unsubscribe", "other",

@@ -2,7 +2,7 @@ package api_test
 
 import (
 	"bytes"
-	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/api"
 	"github.com/sluice-push/sluice/push/broker"
@@ -23,15 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what has to happen. Nothing is measured by it: a test that needs it has failed.
+// patience is how long a test waits for an expected event. It measures nothing: a test that reaches it has failed.
 const patience = 30 * time.Second
-
-func testContext(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -48,7 +42,7 @@ type place struct {
 	log     *logs
 }
 
-// newPlace makes a place with streams without a name, tables and streams with presence. What is logged fails the test, unless it
+// newPlace makes a hub with streams in the unnamed namespace, tables, and streams with presence. A log line fails the test, unless the test
 // expects it.
 func newPlace(t testing.TB, o *api.Options) *place {
 	t.Helper()
@@ -80,7 +74,7 @@ func newPlace(t testing.TB, o *api.Options) *place {
 func (p *place) do(r *http.Request) (status int, body string) {
 	p.t.Helper()
 	w := httptest.NewRecorder()
-	p.handler.ServeHTTP(w, r.WithContext(testContext(p.t)))
+	p.handler.ServeHTTP(w, r.WithContext(testwait.Context(p.t)))
 	if got := w.Header().Get("Content-Type"); got != "application/json" {
 		p.t.Errorf("content type %q", got)
 	}
@@ -102,7 +96,7 @@ func (p *place) post(method, body string) (status int, answer string) {
 	return p.do(httptest.NewRequest(http.MethodPost, api.Prefix+method, strings.NewReader(body)))
 }
 
-// want fails the test unless a call is answered so. EPOCH in the expectation is the epoch of the channel.
+// want fails the test unless a call returns the given answer. EPOCH in the answer stands for the epoch of the channel.
 func (p *place) want(method, body, want, name string) {
 	p.t.Helper()
 	if got := p.call(method, body); got != strings.ReplaceAll(want, "EPOCH", p.epoch(name)) {
@@ -112,12 +106,12 @@ func (p *place) want(method, body, want, name string) {
 
 func (p *place) epoch(name string) string {
 	p.t.Helper()
-	found, err := p.hub.History(testContext(p.t), name, hub.HistoryRequest{})
+	found, err := p.hub.History(testwait.Context(p.t), name, hub.HistoryRequest{})
 	must(p.t, err)
 	return found.Position.Epoch
 }
 
-// client is connected to the hub and records how it is treated.
+// client is a session of the hub that records its events.
 type client struct {
 	*hub.Session
 	disconnects chan push.Disconnect
@@ -132,7 +126,7 @@ func (p *place) connect(user, id string, channels ...string) *client {
 	c.Session = s
 	p.t.Cleanup(s.Close)
 	for _, name := range channels {
-		must(p.t, s.Subscribe(testContext(p.t), hub.SubscribeRequest{Channel: name}, func(hub.Subscribed) error { return nil }))
+		must(p.t, s.Subscribe(testwait.Context(p.t), hub.SubscribeRequest{Channel: name}, func(hub.Subscribed) error { return nil }))
 	}
 	return c
 }
@@ -149,11 +143,11 @@ func (c *client) TryWrite(frames []hub.Frame) int {
 func (c *client) Disconnect(d push.Disconnect) {
 	select {
 	case c.disconnects <- d:
-	default: // the hub's own, when it closes
+	default: // the hub's own, on Close
 	}
 }
 
-// words says in words what happens.
+// words describes an event.
 type words struct{}
 
 func (words) FrameBytes() int { return 0 }
@@ -163,10 +157,10 @@ func (words) AppendPublications(dst []byte, to hub.Address, ds []channel.Deliver
 }
 
 func (words) AppendUnsubscribe(dst []byte, name string, u push.Unsubscribe) []byte {
-	return append(append(append(dst, name...), " ends: "...), u.Reason...)
+	return fmt.Appendf(dst, "%s ends with %d: %s", name, u.Code, u.Reason)
 }
 
-// logs holds what was logged. What is not expected fails the test.
+// logs contains the logged lines. A line that the test does not expect fails the test.
 type logs struct {
 	mu       sync.Mutex
 	text     bytes.Buffer
@@ -179,7 +173,7 @@ func (l *logs) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// expect says that lines that contain a text are in order, and that there has to be one.
+// expect declares that lines with a text are allowed, and that there has to be one.
 func (l *logs) expect(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

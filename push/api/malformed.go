@@ -7,7 +7,7 @@ import (
 	"reflect"
 )
 
-// malformed is a body that is not what the method takes. It says so in the caller's words: which member, and what is wanted there.
+// malformed is the error of a body that the method does not accept. It names the member as the caller wrote it, and says what is wanted there.
 type malformed struct {
 	member string // empty for the body itself
 	cause  error
@@ -22,9 +22,9 @@ func (m *malformed) Error() string {
 	var broken *json.SyntaxError
 	switch {
 	case errors.As(m.cause, &ill) && m.member == "":
-		return fmt.Sprintf("%s is wanted, not %s", wanted(ill.Type), ill.Value)
+		return fmt.Sprintf("expected %s, not %s", wanted(ill.Type), ill.Value)
 	case errors.As(m.cause, &ill):
-		return fmt.Sprintf("%s: %s is wanted, not %s", m.member, wanted(ill.Type), ill.Value)
+		return fmt.Sprintf("%s: expected %s, not %s", m.member, wanted(ill.Type), ill.Value)
 	case errors.As(m.cause, &broken):
 		return fmt.Sprintf("%v at byte %d", broken, broken.Offset)
 	case m.member != "":
@@ -46,7 +46,7 @@ func wanted(t reflect.Type) string {
 	case reflect.Uint16:
 		return "a whole number from 0 to 65535"
 	case reflect.Uint64:
-		return "a whole number, not negative,"
+		return "a whole number of 0 or more"
 	case reflect.Int:
 		return "a whole number"
 	default: // structs and maps

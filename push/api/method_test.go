@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/api"
 	"github.com/sluice-push/sluice/push/hub"
@@ -44,10 +45,10 @@ func TestPublishRefused(t *testing.T) {
 		{"null", `null`, `{"error":{"code":107,"message":"data is missing"}}`},
 		{"no data", `{"channel":"a"}`, `{"error":{"code":107,"message":"data is missing"}}`},
 		{"no channel", `{"data":1}`, `{"error":{"code":107,"message":"channel is missing"}}`},
-		{"unknown namespace", `{"channel":"nowhere:a","data":1}`, `{"error":{"code":102,"message":"unknown channel: there is no namespace \"nowhere\""}}`},
+		{"unknown namespace", `{"channel":"nowhere:a","data":1}`, `{"error":{"code":102,"message":"unknown channel: namespace \"nowhere\" is not configured"}}`},
 		{
 			"a namespace that does not allow it", `{"channel":"secret","data":1}`,
-			`{"error":{"code":103,"message":"namespace \"\" does not allow this to the API"}}`,
+			`{"error":{"code":103,"message":"namespace \"\" does not allow this for the API"}}`,
 		},
 		{
 			"too much data", `{"channel":"a","data":"0123456789abcdef"}`,
@@ -67,11 +68,11 @@ func TestPublishRefused(t *testing.T) {
 		},
 		{
 			"a removal with data", `{"channel":"table:a","key":"k","removed":true,"data":1}`,
-			`{"error":{"code":107,"message":"data is not sent when a row is removed: leave out data or removed, or use tags"}}`,
+			`{"error":{"code":107,"message":"data and removed exclude each other: leave one out, or send tags with removed"}}`,
 		},
 		{
 			"a removal from a stream", `{"channel":"a","removed":true}`,
-			`{"error":{"code":107,"message":"channels of namespace \"\" are streams: nothing can be removed from them"}}`,
+			`{"error":{"code":107,"message":"namespace \"\" has mode stream: rows can be removed only from values and tables"}}`,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -103,8 +104,8 @@ func TestPublishOnce(t *testing.T) {
 func TestBroadcast(t *testing.T) {
 	p := newPlace(t, &api.Options{Allow: func(name string, _ api.Action) bool { return name != "secret" }})
 	p.want("broadcast", `{"channels":["a","nowhere:a","secret","","b"],"data":{"x":1}}`, `{"result":{"responses":[`+
-		`{"result":{"offset":1,"epoch":"EPOCH"}},{"error":{"code":102,"message":"unknown channel: there is no namespace \"nowhere\""}},`+
-		`{"error":{"code":103,"message":"namespace \"\" does not allow this to the API"}},`+
+		`{"result":{"offset":1,"epoch":"EPOCH"}},{"error":{"code":102,"message":"unknown channel: namespace \"nowhere\" is not configured"}},`+
+		`{"error":{"code":103,"message":"namespace \"\" does not allow this for the API"}},`+
 		`{"error":{"code":107,"message":"channel is missing"}},{"result":{"offset":2,"epoch":"EPOCH"}}]}}`, "a")
 	for body, want := range map[string]string{
 		`{"data":1}`:                 `{"error":{"code":107,"message":"channels is missing"}}`,
@@ -148,7 +149,7 @@ func TestHistory(t *testing.T) {
 	}
 	for body, want := range map[string]string{
 		`{}`:                      `{"error":{"code":107,"message":"channel is missing"}}`,
-		`{"channel":"nowhere:a"}`: `{"error":{"code":102,"message":"unknown channel: there is no namespace \"nowhere\""}}`,
+		`{"channel":"nowhere:a"}`: `{"error":{"code":102,"message":"unknown channel: namespace \"nowhere\" is not configured"}}`,
 	} {
 		if got := p.call("history", body); got != want {
 			t.Errorf("%s\n got %s\nwant %s", body, got, want)
@@ -169,7 +170,7 @@ func TestTable(t *testing.T) {
 		`{"result":{"publications":[{"data":3,"offset":3,"key":"x","tags":{"venue":"v"}}],"offset":4,"epoch":"EPOCH"}}`, "table:a")
 }
 
-// TestHistoryRemove: a table is cleared, and goes on; a stream is not.
+// TestHistoryRemove: a table is cleared and continues; a stream is refused.
 func TestHistoryRemove(t *testing.T) {
 	p := newPlace(t, nil)
 	const all = `{"channel":"table:a","limit":-1}`
@@ -180,7 +181,7 @@ func TestHistoryRemove(t *testing.T) {
 	p.want("history", all, `{"result":{"publications":[{"data":2,"offset":3}],"offset":3,"epoch":"EPOCH"}}`, "table:a")
 	for body, want := range map[string]string{
 		`{}`:              `{"error":{"code":107,"message":"channel is missing"}}`,
-		`{"channel":"a"}`: `{"error":{"code":107,"message":"channels of namespace \"\" are streams: nothing can be removed from them"}}`,
+		`{"channel":"a"}`: `{"error":{"code":107,"message":"namespace \"\" has mode stream: rows can be removed only from values and tables"}}`,
 	} {
 		if got := p.call("history_remove", body); got != want {
 			t.Errorf("got %s\nwant %s", got, want)
@@ -188,11 +189,11 @@ func TestHistoryRemove(t *testing.T) {
 	}
 }
 
-// TestHistoryOfForeignData: what is not JSON, because it came in elsewhere, makes an error and no torn answer.
+// TestHistoryOfForeignData: data that is not JSON, published by another program, causes an error and not a broken answer.
 func TestHistoryOfForeignData(t *testing.T) {
 	p := newPlace(t, nil)
-	p.log.expect("an answer cannot be encoded")
-	_, err := p.hub.Publish(testContext(t), "a", push.Publication{Data: []byte("not JSON")}, "")
+	p.log.expect("response encoding failed")
+	_, err := p.hub.Publish(testwait.Context(t), "a", push.Publication{Data: []byte("not JSON")}, "")
 	must(t, err)
 	if got := p.call("history", `{"channel":"a","limit":1}`); got != `{"error":{"code":100,"message":"internal server error"}}` {
 		t.Errorf("got %s", got)
@@ -210,7 +211,7 @@ func TestPresence(t *testing.T) {
 			`"2":{"user":"ann","client":"2",` + info + `},"3":{"user":"","client":"3",` + info + `}}}}`},
 		{"presence", `{"channel":"chat:2"}`, `{"result":{"presence":{}}}`},
 		{"presence", `{"channel":"a"}`, `{"error":{"code":108,"message":"namespace \"\" keeps no presence"}}`},
-		{"presence", `{"channel":"chat:secret"}`, `{"error":{"code":103,"message":"namespace \"chat\" does not allow this to the API"}}`},
+		{"presence", `{"channel":"chat:secret"}`, `{"error":{"code":103,"message":"namespace \"chat\" does not allow this for the API"}}`},
 		{"presence", ``, `{"error":{"code":107,"message":"channel is missing"}}`},
 		{"presence_stats", `{"channel":"chat:1"}`, `{"result":{"num_clients":3,"num_users":2}}`},
 		{"presence_stats", `{"channel":"chat:2"}`, `{"result":{"num_clients":0,"num_users":0}}`},
@@ -253,7 +254,7 @@ func TestChannelsAndInfo(t *testing.T) {
 	}
 }
 
-// TestAfterClose: when the hub is gone the answers are errors.
+// TestAfterClose: after the hub was closed, all answers are errors.
 func TestAfterClose(t *testing.T) {
 	p := newPlace(t, nil)
 	must(t, p.hub.Close())
@@ -265,18 +266,18 @@ func TestAfterClose(t *testing.T) {
 	}
 }
 
-// A key reaches no channel of the node's own, whatever Allow says.
+// A key cannot access the node's internal channels, whatever Allow returns.
 func TestOwnNamespace(t *testing.T) {
 	p := newPlace(t, &api.Options{Allow: func(string, api.Action) bool { return true }})
-	const refused = `{"error":{"code":102,"message":"unknown channel: there is no namespace \"$sluice\""}}`
+	const refused = `{"error":{"code":102,"message":"unknown channel: namespace \"@sluice\" is not configured"}}`
 	for method, body := range map[string]string{
-		"publish":        `{"channel":"$sluice:ready","data":1}`,
-		"history":        `{"channel":"$sluice:ready","limit":1}`,
-		"history_remove": `{"channel":"$sluice:ready"}`,
-		"presence":       `{"channel":"$sluice:ready"}`,
-		"presence_stats": `{"channel":"$sluice:ready"}`,
+		"publish":        `{"channel":"@sluice:ready","data":1}`,
+		"history":        `{"channel":"@sluice:ready","limit":1}`,
+		"history_remove": `{"channel":"@sluice:ready"}`,
+		"presence":       `{"channel":"@sluice:ready"}`,
+		"presence_stats": `{"channel":"@sluice:ready"}`,
 	} {
 		p.want(method, body, refused, "a")
 	}
-	p.want("broadcast", `{"channels":["$sluice:ready"],"data":1}`, `{"result":{"responses":[`+refused+`]}}`, "a")
+	p.want("broadcast", `{"channels":["@sluice:ready"],"data":1}`, `{"result":{"responses":[`+refused+`]}}`, "a")
 }

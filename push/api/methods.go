@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -8,7 +9,7 @@ import (
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/pace"
-	"github.com/sluice-push/sluice/push/protocol"
+	clientjson "github.com/sluice-push/sluice/push/protocol/json"
 )
 
 type publishRequest struct {
@@ -19,7 +20,7 @@ type publishRequest struct {
 	Tags           map[string]string `json:"tags"`
 	IdempotencyKey string            `json:"idempotency_key"`
 
-	B64Data      []byte `json:"b64data"` // the bytes of data, in base64, instead of it
+	B64Data      []byte `json:"b64data"` // the bytes of data in base64, instead of data
 	SkipHistory  absent `json:"skip_history"`
 	Version      absent `json:"version"`
 	VersionEpoch absent `json:"version_epoch"`
@@ -40,7 +41,7 @@ func (a *Handler) publish(ctx context.Context, r *publishRequest) (any, error) {
 
 // put publishes to one channel.
 func (a *Handler) put(ctx context.Context, name string, p push.Publication, idempotencyKey string) (any, error) {
-	if err := a.allowed(name, Publish); err != nil {
+	if err := a.allowed(ctx, name, Publish); err != nil {
 		return nil, err
 	}
 	at, err := a.hub.Publish(ctx, name, p, idempotencyKey)
@@ -50,17 +51,20 @@ func (a *Handler) put(ctx context.Context, name string, p push.Publication, idem
 	return publishResult{at.Offset, at.Epoch}, nil
 }
 
-func (a *Handler) allowed(name string, action Action) error {
+func (a *Handler) allowed(ctx context.Context, name string, action Action) error {
 	if name == "" {
 		return push.ErrBadRequest.WithMessage("channel is missing")
 	}
+	if err := checkNamespace(ctx, name); err != nil {
+		return err
+	}
 	if a.options.Allow != nil && !a.options.Allow(name, action) {
-		return push.ErrPermissionDenied.WithMessage("namespace %q does not allow this to the API", push.Namespace(name))
+		return push.ErrPermissionDenied.WithMessage("namespace %q does not allow this for the API", push.Namespace(name))
 	}
 	return nil
 }
 
-// publication makes the publication that a request asks for.
+// publication returns the publication that a request describes.
 func (a *Handler) publication(r *publishRequest) (push.Publication, error) {
 	p := push.Publication{Key: r.Key, Tags: r.Tags}
 	err := refuseAbsent(map[string]absent{"skip_history": r.SkipHistory, "version": r.Version, "version_epoch": r.VersionEpoch})
@@ -69,14 +73,14 @@ func (a *Handler) publication(r *publishRequest) (push.Publication, error) {
 	}
 	if len(r.B64Data) > 0 {
 		if len(r.Data) > 0 && string(r.Data) != "null" {
-			return p, push.ErrBadRequest.WithMessage("data and b64data are both there")
+			return p, push.ErrBadRequest.WithMessage("data and b64data exclude each other: send one of them")
 		}
 		r.Data = r.B64Data
 	}
 	hasData := len(r.Data) > 0 && string(r.Data) != "null"
 	switch {
 	case r.Removed && hasData:
-		return p, push.ErrBadRequest.WithMessage("data is not sent when a row is removed: leave out data or removed, or use tags")
+		return p, push.ErrBadRequest.WithMessage("data and removed exclude each other: leave one out, or send tags with removed")
 	case r.Removed:
 		p.Op = push.Remove
 		return p, nil
@@ -86,7 +90,7 @@ func (a *Handler) publication(r *publishRequest) (push.Publication, error) {
 	if a.options.MaxData > 0 && len(r.Data) > a.options.MaxData {
 		return p, push.ErrLimitExceeded.WithMessage("data has %d bytes, at most %d are allowed", len(r.Data), a.options.MaxData)
 	}
-	data, err := protocol.CompactData(r.Data)
+	data, err := clientjson.CompactData(r.Data)
 	if err != nil {
 		return p, push.ErrBadRequest.WithMessage("data: %v", err)
 	}
@@ -116,7 +120,7 @@ func (a *Handler) broadcast(ctx context.Context, r *broadcastRequest) (any, erro
 	return out, nil
 }
 
-// historyRemove clears a table or value. Streams go on by themselves, as their retention says.
+// historyRemove clears a table or value. The hub refuses it for streams.
 func (a *Handler) historyRemove(ctx context.Context, r *channelRequest) (any, error) {
 	if _, err := a.put(ctx, r.Channel, push.Publication{Op: push.Clear}, ""); err != nil {
 		return nil, err
@@ -157,7 +161,7 @@ func infoOf(c *push.ClientInfo) *clientInfo {
 }
 
 func (a *Handler) history(ctx context.Context, r *historyRequest) (any, error) {
-	if err := a.allowed(r.Channel, History); err != nil {
+	if err := a.allowed(ctx, r.Channel, History); err != nil {
 		return nil, err
 	}
 	ask := hub.HistoryRequest{Limit: r.Limit, Reverse: r.Reverse}
@@ -186,16 +190,16 @@ type channelRequest struct {
 	Channel string `json:"channel"`
 }
 
-// presenceMembers is how many clients an answer names at most.
+// presenceMembers is the largest number of clients in an answer.
 const presenceMembers = 10_000
 
 func (a *Handler) presence(ctx context.Context, r *channelRequest) (any, error) {
-	if err := a.allowed(r.Channel, Presence); err != nil {
+	if err := a.allowed(ctx, r.Channel, Presence); err != nil {
 		return nil, err
 	}
 	found, err := a.hub.Presence(ctx, r.Channel)
 	if err == nil && len(found) > presenceMembers {
-		err = push.ErrLimitExceeded.WithMessage("%d clients are in the channel, and an answer has %d at most: ask for presence_stats",
+		err = push.ErrLimitExceeded.WithMessage("the channel has %d clients, more than the %d of one answer: use presence_stats",
 			len(found), presenceMembers)
 	}
 	if err != nil {
@@ -211,7 +215,7 @@ func (a *Handler) presence(ctx context.Context, r *channelRequest) (any, error) 
 }
 
 func (a *Handler) presenceStats(ctx context.Context, r *channelRequest) (any, error) {
-	if err := a.allowed(r.Channel, Presence); err != nil {
+	if err := a.allowed(ctx, r.Channel, Presence); err != nil {
 		return nil, err
 	}
 	clients, users, err := a.hub.PresenceStats(ctx, r.Channel)
@@ -228,13 +232,15 @@ type channelsRequest struct {
 	Pattern string `json:"pattern"`
 }
 
-func (a *Handler) channels(_ context.Context, r *channelsRequest) (any, error) {
+func (a *Handler) channels(ctx context.Context, r *channelsRequest) (any, error) {
 	type count struct {
 		NumClients int `json:"num_clients"`
 	}
 	out := map[string]count{}
 	for name, n := range a.hub.Channels(r.Pattern) {
-		out[name] = count{n}
+		if mayUse(ctx, name) {
+			out[name] = count{n}
+		}
 	}
 	return struct {
 		Channels map[string]count `json:"channels"`
@@ -266,7 +272,7 @@ func (a *Handler) info(ctx context.Context, _ *struct{}) (any, error) {
 	}{nodes}, nil
 }
 
-// maxReason is the longest reason of a disconnect in bytes (RFC 6455 §5.5.1).
+// maxReason is the longest reason of a disconnect in bytes (RFC 6455 §5.5.1), and of an unsubscribe.
 const maxReason = 123
 
 type disconnectRequest struct {
@@ -276,7 +282,7 @@ type disconnectRequest struct {
 	Reason    string   `json:"reason"`
 	Whitelist []string `json:"whitelist"`
 	Session   absent   `json:"session"`
-	// Disconnect is where Centrifugo expects code and reason; both places are accepted.
+	// Disconnect is where Centrifugo has code and reason. Both places are accepted.
 	Disconnect *struct {
 		Code   uint16 `json:"code"`
 		Reason string `json:"reason"`
@@ -298,7 +304,7 @@ func (a *Handler) disconnect(ctx context.Context, r *disconnectRequest) (any, er
 	case d.Code == 0:
 		d.Code = push.DisconnectForceNoReconnect.Code
 	case d.Code < 3000 || d.Code > 4999:
-		return nil, push.ErrBadRequest.WithMessage("code %d is not one for applications: use 3000–4999", d.Code)
+		return nil, push.ErrBadRequest.WithMessage("code %d is not valid for applications: use 3000 to 4999", d.Code)
 	}
 	switch {
 	case d.Reason == "":
@@ -313,6 +319,8 @@ type unsubscribeRequest struct {
 	Channel string `json:"channel"`
 	User    string `json:"user"`
 	Client  string `json:"client"`
+	Code    uint32 `json:"code"`
+	Reason  string `json:"reason"`
 	Session absent `json:"session"`
 }
 
@@ -325,8 +333,16 @@ func (a *Handler) unsubscribe(ctx context.Context, r *unsubscribeRequest) (any, 
 		return nil, push.ErrBadRequest.WithMessage("channel is missing")
 	case r.User == "" && r.Client == "":
 		return nil, push.ErrBadRequest.WithMessage("user or client is missing")
+	case r.Code != 0 && (r.Code < 2000 || r.Code > 2999):
+		return nil, push.ErrBadRequest.WithMessage("code %d is not one of an unsubscribe: use 2000 to 2499, or 2500 to 2999 for clients to subscribe again", r.Code)
+	case len(r.Reason) > maxReason:
+		return nil, push.ErrBadRequest.WithMessage("reason has %d bytes, at most %d are allowed", len(r.Reason), maxReason)
 	}
-	return struct{}{}, a.hub.Unsubscribe(ctx, hub.Target{User: r.User, Client: r.Client}, r.Channel, push.UnsubscribeServer)
+	if err := checkNamespace(ctx, r.Channel); err != nil {
+		return nil, err
+	}
+	u := push.Unsubscribe{Code: cmp.Or(r.Code, push.UnsubscribeServer.Code), Reason: cmp.Or(r.Reason, push.UnsubscribeServer.Reason)}
+	return struct{}{}, a.hub.Unsubscribe(ctx, hub.Target{User: r.User, Client: r.Client}, r.Channel, u)
 }
 
 type paceRequest struct {
@@ -342,7 +358,14 @@ func (a *Handler) pace(ctx context.Context, r *paceRequest) (any, error) {
 	case r.User == "" && r.Client == "":
 		return nil, push.ErrBadRequest.WithMessage("user or client is missing")
 	case r.Interval == nil && r.Bandwidth == nil:
-		return nil, push.ErrBadRequest.WithMessage("interval (milliseconds) or bandwidth (bytes a second) is missing")
+		return nil, push.ErrBadRequest.WithMessage("interval (milliseconds) or bandwidth (bytes per second) is missing")
+	}
+	allowed := checkEverywhere(ctx) // the bandwidth is that of the whole client
+	if r.Channel != "" && r.Bandwidth == nil {
+		allowed = checkNamespace(ctx, r.Channel)
+	}
+	if allowed != nil {
+		return nil, allowed
 	}
 	b, err := pace.BoundsOf(r.Interval, r.Bandwidth)
 	if err != nil {

@@ -18,14 +18,16 @@ import (
 )
 
 // keys knows two keys.
-func keys(key string, s api.Scope) (known, allowed bool) {
+func keys(key string, s api.Scope) api.Grant {
 	switch key {
 	case "publisher":
-		return true, s == api.ScopePublish
+		return api.Grant{Known: true, Allowed: s == api.ScopePublish}
 	case "all":
-		return true, true
+		return api.Grant{Known: true, Allowed: true}
+	case "chat":
+		return api.Grant{Known: true, Allowed: true, Namespace: func(name string) bool { return name == "chat" }}
 	}
-	return false, false
+	return api.Grant{}
 }
 
 func TestAuthorization(t *testing.T) {
@@ -71,7 +73,61 @@ func TestAuthorization(t *testing.T) {
 	}
 }
 
-// TestRefusedBeforeReading: whoever may not call the method does not get the body read.
+// TestKeyOfNamespace: a key of some namespaces is for their channels only, and for no method that is not for a channel.
+func TestKeyOfNamespace(t *testing.T) {
+	p := newPlace(t, &api.Options{Authorize: keys})
+	p.connect("u", "c1", "chat:a", "b")
+	do := func(method, body string) string {
+		r := httptest.NewRequest(http.MethodPost, api.Prefix+method, strings.NewReader(body))
+		r.Header.Set("X-API-Key", "chat")
+		_, answer := p.do(r)
+		return answer
+	}
+	for _, tt := range []struct{ method, body string }{
+		{"publish", `{"channel":"CHANNEL","data":1}`},
+		{"history", `{"channel":"CHANNEL"}`},
+		{"presence", `{"channel":"CHANNEL"}`},
+		{"presence_stats", `{"channel":"CHANNEL"}`},
+		{"unsubscribe", `{"channel":"CHANNEL","user":"x"}`},
+		{"pace", `{"channel":"CHANNEL","user":"x","interval":5}`},
+	} {
+		if got := do(tt.method, strings.ReplaceAll(tt.body, "CHANNEL", "chat:a")); strings.Contains(got, "error") {
+			t.Errorf("%s in the namespace: %s", tt.method, got)
+		}
+		for _, other := range []string{"a", "table:a", ":chat:a", "chats:a"} {
+			if got := do(tt.method, strings.ReplaceAll(tt.body, "CHANNEL", other)); !strings.Contains(got, `{"error":{"code":103,"message":"the API key is not for namespace`) {
+				t.Errorf("%s of %s: %s", tt.method, other, got)
+			}
+		}
+	}
+	if got := do("history_remove", `{"channel":"table:a"}`); !strings.Contains(got, `"code":103`) {
+		t.Errorf("history_remove: %s", got)
+	}
+	if got := do("broadcast", `{"channels":["chat:a","b"],"data":1}`); strings.Count(got, `"code":103`) != 1 || strings.Count(got, `"offset"`) != 1 {
+		t.Errorf("broadcast: %s", got)
+	}
+	if got := do("channels", `{}`); !strings.Contains(got, "chat:a") || strings.Contains(got, `"b"`) {
+		t.Errorf("channels: %s", got)
+	}
+	for method, body := range map[string]string{
+		"info":                   `{}`,
+		"disconnect":             `{"user":"u"}`,
+		"pace":                   `{"channel":"chat:a","user":"u","bandwidth":1000}`,
+		"revoke_token":           `{"uid":"x"}`,
+		"invalidate_user_tokens": `{"user":"u"}`,
+		"block_user":             `{"user":"u"}`,
+		"unblock_user":           `{"user":"u"}`,
+	} {
+		if got := do(method, body); !strings.Contains(got, `"code":103,"message":"the API key is only for some namespaces`) {
+			t.Errorf("%s: %s", method, got)
+		}
+	}
+	if got := do("pace", `{"user":"u","interval":5}`); !strings.Contains(got, `"code":103`) {
+		t.Errorf("pace of all channels: %s", got)
+	}
+}
+
+// TestRefusedBeforeReading: if a caller may not call the method, its body is not read.
 func TestRefusedBeforeReading(t *testing.T) {
 	p := newPlace(t, &api.Options{Authorize: keys})
 	r := httptest.NewRequest(http.MethodPost, api.Prefix+"publish", unreadable{t})
@@ -94,13 +150,13 @@ func TestStatus(t *testing.T) {
 		status                   int
 		want                     string
 	}{
-		{"unknown method", "POST", "subscribe", `{}`, 404, `no method \"subscribe\": there are publish, broadcast, `},
+		{"unknown method", "POST", "subscribe", `{}`, 404, `no method \"subscribe\": use publish, broadcast, `},
 		{"no method", "POST", "", `{}`, 404, `no method \"\"`},
 		{"a method below", "POST", "publish/", `{}`, 404, `no method`},
 		{"GET", "GET", "publish", ``, 405, `use POST`},
 		{"PUT", "PUT", "publish", `{}`, 405, `use POST`},
 		{"as much as may be", "POST", "publish", `{"channel":"a","data":1` + strings.Repeat(" ", 76) + `}`, 200, `"offset":1`},
-		{"too large", "POST", "publish", `{"channel":"a","data":1` + strings.Repeat(" ", 77) + `}`, 413, `the body has more than 100 bytes`},
+		{"too large", "POST", "publish", `{"channel":"a","data":1` + strings.Repeat(" ", 77) + `}`, 413, `the body exceeds 100 bytes`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			status, body := p.do(httptest.NewRequest(tt.verb, api.Prefix+tt.method, strings.NewReader(tt.body)))
@@ -123,25 +179,25 @@ func TestMalformed(t *testing.T) {
 		{"publish", `{`, `unexpected end of JSON input at byte 1`},
 		{"publish", `{"channel":"a"} x`, `invalid character 'x' after top-level value at byte 17`},
 		{"publish", `{"channel":"a" "data":1}`, `invalid character '"' after object key:value pair at byte 16`},
-		{"publish", `[]`, `an object is wanted, not array`},
-		{"publish", `"text"`, `an object is wanted, not string`},
-		{"publish", `{"channel":5}`, `channel: a string is wanted, not number`},
-		{"publish", `{"channel":"a","data":1,"removed":"yes"}`, `removed: true or false is wanted, not string`},
-		{"publish", `{"channel":"a","data":1,"tags":[]}`, `tags: an object is wanted, not array`},
-		{"publish", `{"channel":"a","data":1,"tags":{"venue":1}}`, `tags: a string is wanted, not number`},
-		{"publish", `{"channel":"a","data":1,"idempotency_key":1}`, `idempotency_key: a string is wanted, not number`},
-		{"broadcast", `{"channels":"a"}`, `channels: an array is wanted, not string`},
-		{"broadcast", `{"channels":[1]}`, `channels: a string is wanted, not number`},
-		{"broadcast", `{"channels":["a"],"key":1}`, `key: a string is wanted, not number`},
-		{"history", `{"channel":"a","limit":"1"}`, `limit: a whole number is wanted, not string`},
-		{"history", `{"channel":"a","limit":1.5}`, `limit: a whole number is wanted, not number 1.5`},
-		{"history", `{"channel":"a","limit":1e99}`, `limit: a whole number is wanted, not number 1e99`},
-		{"history", `{"channel":"a","since":1}`, `since: an object is wanted, not number`},
-		{"history", `{"channel":"a","since":{"offset":-1}}`, `since.offset: a whole number, not negative, is wanted, not number -1`},
-		{"history", `{"channel":"a","since":{"epoch":{}}}`, `since.epoch: a string is wanted, not object`},
-		{"disconnect", `{"user":"a","code":70000}`, `code: a whole number from 0 to 65535 is wanted, not number 70000`},
-		{"disconnect", `{"user":"a","disconnect":{"code":-1}}`, `disconnect.code: a whole number from 0 to 65535 is wanted, not number -1`},
-		{"disconnect", `{"user":"a","whitelist":"b"}`, `whitelist: an array is wanted, not string`},
+		{"publish", `[]`, `expected an object, not array`},
+		{"publish", `"text"`, `expected an object, not string`},
+		{"publish", `{"channel":5}`, `channel: expected a string, not number`},
+		{"publish", `{"channel":"a","data":1,"removed":"yes"}`, `removed: expected true or false, not string`},
+		{"publish", `{"channel":"a","data":1,"tags":[]}`, `tags: expected an object, not array`},
+		{"publish", `{"channel":"a","data":1,"tags":{"venue":1}}`, `tags: expected a string, not number`},
+		{"publish", `{"channel":"a","data":1,"idempotency_key":1}`, `idempotency_key: expected a string, not number`},
+		{"broadcast", `{"channels":"a"}`, `channels: expected an array, not string`},
+		{"broadcast", `{"channels":[1]}`, `channels: expected a string, not number`},
+		{"broadcast", `{"channels":["a"],"key":1}`, `key: expected a string, not number`},
+		{"history", `{"channel":"a","limit":"1"}`, `limit: expected a whole number, not string`},
+		{"history", `{"channel":"a","limit":1.5}`, `limit: expected a whole number, not number 1.5`},
+		{"history", `{"channel":"a","limit":1e99}`, `limit: expected a whole number, not number 1e99`},
+		{"history", `{"channel":"a","since":1}`, `since: expected an object, not number`},
+		{"history", `{"channel":"a","since":{"offset":-1}}`, `since.offset: expected a whole number of 0 or more, not number -1`},
+		{"history", `{"channel":"a","since":{"epoch":{}}}`, `since.epoch: expected a string, not object`},
+		{"disconnect", `{"user":"a","code":70000}`, `code: expected a whole number from 0 to 65535, not number 70000`},
+		{"disconnect", `{"user":"a","disconnect":{"code":-1}}`, `disconnect.code: expected a whole number from 0 to 65535, not number -1`},
+		{"disconnect", `{"user":"a","whitelist":"b"}`, `whitelist: expected an array, not string`},
 	} {
 		t.Run(tt.method+" "+tt.body, func(t *testing.T) {
 			status, got := p.post(tt.method, tt.body)
@@ -152,7 +208,7 @@ func TestMalformed(t *testing.T) {
 				}
 			}
 			must(t, json.Unmarshal([]byte(got), &answer))
-			want := "the body is not what " + tt.method + " takes: " + tt.want
+			want := "the body is not a valid " + tt.method + " request: " + tt.want
 			if status != 400 || answer.Error.Code != 107 || answer.Error.Message != want {
 				t.Errorf("status %d, %s\nwant %s", status, got, want)
 			}
@@ -160,7 +216,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestSlowBody: a caller that does not send its body is answered when its time is over.
+// TestSlowBody: a caller that does not send its body gets an answer after the timeout.
 func TestSlowBody(t *testing.T) {
 	p := newPlace(t, &api.Options{Timeout: 50 * time.Millisecond})
 	srv := httptest.NewServer(p.handler)
@@ -211,7 +267,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	testwait.Return(t, wg.Wait)
 	for i := range 8 {
-		found, err := p.hub.History(testContext(t), fmt.Sprintf("c%d", i), hub.HistoryRequest{Limit: -1})
+		found, err := p.hub.History(testwait.Context(t), fmt.Sprintf("c%d", i), hub.HistoryRequest{Limit: -1})
 		must(t, err)
 		for j, e := range found.Entries {
 			if string(e.Data) != fmt.Sprint(j) {

@@ -1,12 +1,12 @@
 package api
 
-// UnknownMethod stands for all methods that there are not.
+// UnknownMethod stands for all methods that do not exist.
 const UnknownMethod = "unknown"
 
-// Stats is what the API has counted since it began.
+// Stats are the counters of the API since New.
 type Stats struct {
-	// Requests are those answered, by method and by the code of the error they were answered, 0 when there was none: a push.Error's, all
-	// others are count.Other. A broadcast has none as a whole, whatever became of its parts.
+	// Requests counts answered requests by method and by the code of the error: 0 for none, the code of a push.Error, or codecount.Other for all
+	// others. A broadcast as a whole has no error, whatever the results of its channels.
 	Requests map[string]map[uint32]uint64
 }
 

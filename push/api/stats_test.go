@@ -9,18 +9,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/api"
 )
 
-// Requests are counted by method and outcome, and what there is not under one name.
+// Requests are counted by method and outcome, and all unknown methods under one name.
 func TestStats(t *testing.T) {
 	var observed atomic.Int64
 	p := newPlace(t, &api.Options{
-		Authorize: func(key string, _ api.Scope) (known, allowed bool) { return key != "", key == "good" },
+		Authorize: func(key string, _ api.Scope) api.Grant { return api.Grant{Known: key != "", Allowed: key == "good"} },
 		Observe:   func(string, time.Duration) { observed.Add(1) },
 	})
 	ask := func(method, key, body string) {
-		r := httptest.NewRequestWithContext(testContext(t), http.MethodPost, api.Prefix+method, strings.NewReader(body))
+		r := httptest.NewRequestWithContext(testwait.Context(t), http.MethodPost, api.Prefix+method, strings.NewReader(body))
 		r.Header.Set("X-API-Key", key)
 		_, _ = p.do(r)
 	}
@@ -45,7 +46,7 @@ func TestStats(t *testing.T) {
 			t.Errorf("%s: %v, want %v", method, got, want)
 		}
 	}
-	if n := len(p.handler.Stats().Requests); n != 12 || observed.Load() != 9 {
+	if n := len(p.handler.Stats().Requests); n != 16 || observed.Load() != 9 {
 		t.Errorf("%d methods, %d requests observed", n, observed.Load())
 	}
 }

@@ -15,8 +15,8 @@ func ExamplePartitionOf() {
 	// {quotes 4}
 }
 
-// TestPartitionOf: where a channel is may never change, or every stored channel would be looked for in the wrong place; and
-// channels spread evenly.
+// TestPartitionOf: the partition of a channel never changes, because stored channels would otherwise be looked for in the wrong place. Channels
+// are spread evenly.
 func TestPartitionOf(t *testing.T) {
 	for name, want := range map[string]int{"": 5, "a": 12, "b": 5, "quotes:ACME": 4, "ticks:BTCUSDT": 4} {
 		if got := broker.PartitionOf(name, 16).Index; got != want {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-push/sluice/push/channel"
 )
 
-// TestCursorSize: a subscription is to take at most 48 bytes.
+// TestCursorSize: a Cursor has at most 48 bytes.
 func TestCursorSize(t *testing.T) {
 	if size := unsafe.Sizeof(channel.Cursor{}); size > 48 {
 		t.Errorf("a cursor takes %d bytes, at most 48 are allowed", size)
@@ -28,8 +28,8 @@ func live(mode push.Mode, cursors int) (*channel.Log, []channel.Cursor) {
 	return log, out
 }
 
-// BenchmarkFollow appends an entry and serves it to 1,000 cursors that are up to date, by the short cut.
-func BenchmarkFollow(b *testing.B) {
+// BenchmarkReadNext appends an entry and serves it, by ReadNext, to 1,000 cursors that are up to date.
+func BenchmarkReadNext(b *testing.B) {
 	for _, mode := range modes {
 		b.Run(mode.String(), func(b *testing.B) {
 			log, cursors := live(mode, 1000)
@@ -40,7 +40,7 @@ func BenchmarkFollow(b *testing.B) {
 				offset++
 				e := log.Append(push.Publication{Offset: offset, Key: "k", Data: data})
 				for i := range cursors {
-					d, ok := log.Follow(cursors[i], nil, e)
+					d, ok := log.ReadNext(cursors[i], nil, e)
 					if !ok {
 						b.Fatal("not right behind")
 					}
@@ -51,7 +51,7 @@ func BenchmarkFollow(b *testing.B) {
 	}
 }
 
-// BenchmarkRead is the same by Read, as for cursors that are not right behind.
+// BenchmarkRead is BenchmarkReadNext with Read, as for cursors that are not right behind.
 func BenchmarkRead(b *testing.B) {
 	for _, mode := range modes {
 		b.Run(mode.String(), func(b *testing.B) {
@@ -71,7 +71,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// TestReadAllocates nothing per cursor, whichever way it is served.
+// TestReadAllocates checks that neither Read nor ReadNext allocates for each cursor.
 func TestReadAllocates(t *testing.T) {
 	for _, mode := range modes {
 		log, cursors := live(mode, 1000)
@@ -81,7 +81,7 @@ func TestReadAllocates(t *testing.T) {
 			offset++
 			e := log.Append(push.Publication{Offset: offset, Key: "k"})
 			for i := range cursors {
-				if d, ok := log.Follow(cursors[i], nil, e); ok && i%2 == 0 {
+				if d, ok := log.ReadNext(cursors[i], nil, e); ok && i%2 == 0 {
 					cursors[i] = d.Next
 					continue
 				}
@@ -94,7 +94,7 @@ func TestReadAllocates(t *testing.T) {
 	}
 }
 
-// BenchmarkIdleValue shows what a value channel with a row of 64 bytes and one subscription takes, at a million of them.
+// BenchmarkIdleValue measures the memory of a value channel with a row of 64 bytes and one subscription, at a million of them.
 func BenchmarkIdleValue(b *testing.B) {
 	type idle struct {
 		log    *channel.Log
@@ -125,7 +125,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkTable shows rows that change in turn, and the sweep of a reader that takes 100 rows at a time.
+// BenchmarkTable changes rows in turn, and sweeps with a reader of 100 rows at a time.
 func BenchmarkTable(b *testing.B) {
 	const rows = 10_000
 	policy := &channel.Policy{Mode: push.Table}

@@ -8,22 +8,22 @@ import (
 	"github.com/sluice-push/sluice/push/delta"
 )
 
-// Change is an entry as what became of the one it replaced, of the same key: so it makes no difference whether a client keeps what it has by
-// key or has only the newest of a stream or value channel. The differences are made when they are first asked for, once for all who ask:
-// its methods may be called concurrently, also while the log changes.
+// Change is the difference between an entry and the entry of the same key that it replaced. It serves clients that keep rows by key and clients
+// that keep only the newest entry of a stream or value channel. A difference is computed when it is first needed, and shared by all subscribers.
+// All methods may be called concurrently, also while the log changes.
 type Change struct {
 	from, to []byte
-	alone    int                                 // bytes that are kept for the change only
-	made     [push.Deltas]atomic.Pointer[[]byte] // by form; empty: none that is shorter than the data
+	alone    int                                 // bytes that only the change refers to
+	made     [push.Deltas]atomic.Pointer[[]byte] // by form; empty if no difference is shorter than the data
 
-	counted [push.Deltas]atomic.Bool // made is in total, or the log does not keep the change any more
-	total   *atomic.Int64            // of the log
+	counted [push.Deltas]atomic.Bool // made is counted in total, or the log has dropped the change
+	total   *atomic.Int64            // the log's sum of made differences
 }
 
-// differs holds the working memory for differences.
+// differs holds encoders, which are the working memory for differences.
 var differs = sync.Pool{New: func() any { return new(delta.Encoder) }}
 
-// Diff returns the difference in a form, nil when there is none that is shorter than the data itself. It is immutable.
+// Diff returns the difference in the given form, or nil if none is shorter than the data itself. The result is immutable.
 func (c *Change) Diff(form push.Delta) []byte {
 	if c == nil || form == push.NoDelta {
 		return nil
@@ -34,7 +34,7 @@ func (c *Change) Diff(form push.Delta) []byte {
 		if diff, ok := c.diff(form); ok && len(diff) < len(c.to) {
 			*made = diff
 		}
-		if !c.made[form-1].CompareAndSwap(nil, made) { // others were quicker
+		if !c.made[form-1].CompareAndSwap(nil, made) { // another goroutine was quicker
 			return *c.made[form-1].Load()
 		}
 		if c.total != nil && c.counted[form-1].CompareAndSwap(false, true) {
@@ -53,11 +53,11 @@ func (c *Change) diff(form push.Delta) (diff []byte, ok bool) {
 	return e.AppendFossil(nil, c.from, c.to), true
 }
 
-// changes are those that a log keeps.
+// changes holds the changes that a log keeps.
 type changes struct {
 	of    map[uint64]*Change // by the offset of the entry
-	bytes int64              // of data that nobody else has: a stream has it in the entry before
-	made  *atomic.Int64      // bytes of the differences that were made
+	bytes int64              // of old data that only a change refers to; a stream still has it in the previous entry
+	made  *atomic.Int64      // bytes of the differences that were computed
 }
 
 func newChanges() *changes { return &changes{of: map[uint64]*Change{}, made: new(atomic.Int64)} }
@@ -68,7 +68,7 @@ func (c *changes) drop(offset uint64) {
 	}
 	if old := c.of[offset]; old != nil {
 		c.bytes -= int64(old.alone)
-		for form := range old.made { // what is made from now on is not kept here
+		for form := range old.made { // differences computed later are not counted
 			if !old.counted[form].CompareAndSwap(false, true) {
 				c.made.Add(-int64(len(*old.made[form].Load())))
 			}
@@ -77,8 +77,9 @@ func (c *changes) drop(offset uint64) {
 	}
 }
 
-// KeepChanges says whether the log keeps, of each entry that is appended from now on, what it replaced: for as long as it keeps the entry.
-// That takes as much memory again as the live rows of a table, and little in a stream. With keep false all changes are forgotten.
+// KeepChanges sets whether the log remembers, for each entry appended from now on, the data that the entry replaced. The log keeps that data as
+// long as the entry. It takes as much memory again as the live rows of a table, and little memory in a stream. With keep false, the log forgets
+// all changes.
 func (l *Log) KeepChanges(keep bool) {
 	switch {
 	case !keep:
@@ -88,7 +89,7 @@ func (l *Log) KeepChanges(keep bool) {
 	}
 }
 
-// Change returns what is kept of an entry's change: nil when the entry replaced nothing, or nothing is kept of it.
+// Change returns the change of an entry. The result is nil if the entry replaced nothing or the log keeps no change of it.
 func (l *Log) Change(e *Entry) *Change {
 	if l.kept == nil {
 		return nil
@@ -96,7 +97,7 @@ func (l *Log) Change(e *Entry) *Change {
 	return l.kept.of[e.Offset]
 }
 
-// keepChange keeps the change of an entry that is about to be appended.
+// keepChange stores the change of an entry that is about to be appended.
 func (l *Log) keepChange(e *Entry) {
 	old := l.replacedBy(e)
 	if old == nil {
@@ -115,7 +116,7 @@ func (l *Log) keepChange(e *Entry) {
 	}
 }
 
-// replacedBy returns the entry in whose place an entry will be.
+// replacedBy returns the entry that e will replace.
 func (l *Log) replacedBy(e *Entry) *Entry {
 	switch {
 	case l.stream != nil:

@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-push/sluice/push/delta"
 )
 
-// document is data in which little differs from one to the next.
+// document returns data that differs little from one number to the next.
 func document(n uint64) []byte {
 	return fmt.Appendf(nil, `{"symbol":"the same in all of them","n":%d}`, n)
 }
 
-// TestChanges: what is kept of changes, and for how long.
+// TestChanges: the changes that a log keeps, and for how long.
 func TestChanges(t *testing.T) {
 	at := func(offset uint64, key string) push.Publication {
 		return push.Publication{Offset: offset, Key: key, Data: document(offset)}
@@ -22,10 +22,10 @@ func TestChanges(t *testing.T) {
 	for _, tt := range []struct {
 		mode push.Mode
 		pubs []push.Publication
-		want string // offsets of entries of which the change is kept
+		want string // offsets of the entries whose change is kept
 	}{
 		{push.Stream, []push.Publication{at(1, ""), at(2, ""), at(3, "b"), at(4, "b")}, "[2 4]"},
-		{push.Stream, []push.Publication{at(1, ""), at(2, ""), at(3, ""), at(4, ""), at(5, ""), at(6, "")}, "[3 4 5 6]"}, // of 4 that are kept
+		{push.Stream, []push.Publication{at(1, ""), at(2, ""), at(3, ""), at(4, ""), at(5, ""), at(6, "")}, "[3 4 5 6]"}, // the 4 entries that are kept
 		{push.Stream, []push.Publication{at(1, ""), at(2, ""), {Offset: 3, Op: push.Clear}, at(4, ""), at(5, "")}, "[5]"},
 		{push.Stream, []push.Publication{at(1, ""), {Offset: 2}, at(3, ""), at(4, "")}, "[4]"}, // without data
 		{push.Value, []push.Publication{at(1, "a"), at(2, "b"), at(3, "b")}, "[3]"},
@@ -62,7 +62,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestDiff: a difference is made once, in each form, and only where it is shorter.
+// TestDiff: a difference is computed once in each form, and only returned if it is shorter.
 func TestDiff(t *testing.T) {
 	l := channel.New(&channel.Policy{Mode: push.Value}, push.Position{Epoch: "e"}, 0)
 	l.KeepChanges(true)

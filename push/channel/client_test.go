@@ -8,14 +8,14 @@ import (
 	"github.com/sluice-push/sluice/push/delta"
 )
 
-// client is a subscriber as simple as one can be. It believes what it is sent, and notes the first thing that breaks a law.
+// client is a minimal subscriber. It trusts its deliveries and records the first one that breaks a law.
 type client struct {
 	w    *world
 	view *channel.View
-	pos  push.Position // where it would resume; no epoch: never subscribed
+	pos  push.Position // the position to resume from; no epoch: never subscribed
 
 	rows   map[string]held
-	lossy  bool // something was missed that nobody could count: a loss of unknown size may be told
+	lossy  bool // entries of an unknown number were missed: a loss of unknown size may be reported
 	broken error
 
 	full, deltas, resumes, lost int
@@ -25,7 +25,7 @@ type client struct {
 type held struct {
 	offset uint64
 	data   string
-	bytes  bool // false once the page was loaded again: the position is kept, the bytes are not
+	bytes  bool // false after the page was loaded again: the position is kept, the bytes are lost
 	loose  bool // sent by a sweep, newer than the position with which the client came back: a node that lags may send it older
 }
 
@@ -35,12 +35,12 @@ func (c *client) fail(format string, args ...any) {
 	}
 }
 
-// restart is a fresh start, clearly marked: a stream begins at a position, a table is empty and will be filled.
+// restart is a marked fresh start: a stream begins at a position, and a table is empty and will be filled.
 func (c *client) restart(at push.Position) {
 	c.pos, c.rows = at, map[string]held{}
 }
 
-// resume is coming back with a position, after a cut or with a page that was loaded again.
+// resume is a return with a position, after a cut or with a page that was loaded again.
 func (c *client) resume(reloaded bool) {
 	c.resumes++
 	for k, r := range c.rows {
@@ -50,7 +50,7 @@ func (c *client) resume(reloaded bool) {
 	}
 }
 
-// apply takes one delivery. delta says that it came as a difference to the entry at Prev.
+// apply applies one delivery. The argument delta says that it came as a difference to the entry at Prev.
 func (c *client) apply(d channel.Delivery, delta bool) {
 	switch d.Kind {
 	case channel.Clear:
@@ -77,7 +77,7 @@ func (c *client) apply(d channel.Delivery, delta bool) {
 	}
 }
 
-// applyEntry checks that a stream entry is the very next one that the client has to have.
+// applyEntry checks that a stream entry is the next one for the client.
 func (c *client) applyEntry(d channel.Delivery) {
 	for _, p := range c.w.between(c.pos.Offset, d.Entry.Offset-1) {
 		if p.Op != push.Clear && c.view.Matches(p.Tags) {
@@ -144,7 +144,7 @@ func (c *client) key(offset uint64) string {
 	return "none"
 }
 
-// checkChange applies the difference that would be sent to what the client holds.
+// checkChange applies the difference to the client's data.
 func (c *client) checkChange(d channel.Delivery, have string) {
 	if !d.Delta || d.Change == nil && d.Entry.Key != c.key(d.Entry.Prev) {
 		return // it was planted, or there is nothing to build on for clients that go by keys
@@ -159,7 +159,7 @@ func (c *client) checkChange(d channel.Delivery, have string) {
 	}
 }
 
-// converged compares the client's rows with the truth.
+// converged compares the client's rows with the true ones.
 func (c *client) converged() error {
 	if c.w.mode == push.Stream {
 		return nil // that every entry came was checked one by one

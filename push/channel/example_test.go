@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-push/sluice/push/channel"
 )
 
-// A table of prices, and a reader that is slower than the prices change: it sees the newest of each, never a backlog.
+// A table of prices, and a reader that is slower than the prices change: it gets the newest price of each key, never a backlog.
 func Example() {
 	prices := channel.New(&channel.Policy{Mode: push.Table}, push.Position{Epoch: "today"}, 0)
 	cursor, _ := prices.Subscribe(nil, nil)

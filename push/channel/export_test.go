@@ -1,11 +1,11 @@
 package channel
 
-// Start and Level show a cursor's inner state to the law tests, which plant wrong rules on it.
+// Start and Level return a cursor's inner state for the law tests, which apply wrong rules to it.
 func (c Cursor) Start() uint64 { return c.start }
 
 func (c Cursor) Level() uint64 { return c.level }
 
-// At returns a settled cursor moved to an offset, as a wrong rule would make it.
+// At returns a settled cursor moved to an offset, as a wrong rule would move it.
 func (l *Log) At(offset uint64) Cursor {
 	c := Cursor{}.set(offset)
 	if l.stream != nil {
@@ -14,7 +14,7 @@ func (l *Log) At(offset uint64) Cursor {
 	return c
 }
 
-// Changes returns how many changes are kept.
+// Changes returns the number of changes that the log keeps.
 func (l *Log) Changes() int {
 	if l.kept == nil {
 		return 0

@@ -45,7 +45,7 @@ func TestLaws(t *testing.T) {
 	}
 }
 
-// TestPlantedBugs shows that the laws have teeth: every rule that suggests itself and is wrong breaks one.
+// TestPlantedBugs is a mutation test: every rule that is plausible but wrong breaks a law.
 func TestPlantedBugs(t *testing.T) {
 	for _, tc := range []struct {
 		plant   plant
@@ -77,7 +77,7 @@ func TestPlantedBugs(t *testing.T) {
 	}
 }
 
-// byteChooser lets a fuzzer decide; when its bytes are used up everything is 0.
+// byteChooser lets a fuzzer choose. After its bytes are used up, it chooses 0.
 type byteChooser struct{ data []byte }
 
 func (b *byteChooser) IntN(n int) int {

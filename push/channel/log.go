@@ -6,48 +6,48 @@ import (
 	"github.com/sluice-push/sluice/push"
 )
 
-// Policy is what the logs of one namespace have in common. It must not be changed while logs use it.
+// Policy holds the settings that the logs of one namespace share. It must not change while logs use it.
 type Policy struct {
-	Mode    push.Mode
-	History push.History
-	Spare   Spare
+	Mode      push.Mode
+	History   push.History
+	Allowance Allowance
 }
 
-// Spare is what a stream keeps in all where its history, by count and bytes, would be less: for readers that are only a little late. Of the
-// entries beyond the history the oldest go as long as there are more than Entries, or more than Few that count for more than Bytes. The zero
-// value keeps nothing beyond the history.
-type Spare struct {
-	Few, Entries int
-	Bytes        int64
+// Allowance is the minimum that a stream keeps when its history, by count and bytes, would keep less. It serves readers that are only a little
+// late. Entries beyond the history are evicted, oldest first, while there are more than MaxEntries, or more than MinEntries that together have
+// more than MaxBytes. The zero value keeps nothing beyond the history.
+type Allowance struct {
+	MinEntries, MaxEntries int
+	MaxBytes               int64
 }
 
-// exceeds reports whether so many entries, which count for so many bytes, are more than is spared.
-func (s Spare) exceeds(entries int, bytes int64) bool {
-	return entries > s.Entries || entries > s.Few && bytes > s.Bytes
+// exceeds reports whether a stream of so many entries and bytes holds more than Allowance protects.
+func (s Allowance) exceeds(entries int, bytes int64) bool {
+	return entries > s.MaxEntries || entries > s.MinEntries && bytes > s.MaxBytes
 }
 
-// Log is one life of one channel: what is kept of it, and where its head and floor are. Its methods must not be called
-// concurrently, except that [Log.Read] and the other methods that change nothing may run beside each other.
+// Log holds one generation of one channel: its kept entries, its head and its floor. Its methods must not be called concurrently, except that
+// [Log.Read] and the other methods that change nothing may run at the same time.
 type Log struct {
 	policy *Policy
 	epoch  unique.Handle[string]
 
-	head    uint64 // everything up to here is known to this log
-	floor   uint64 // a reader from here on misses nothing
-	ordinal uint64 // of the newest entry
-	voided  uint64 // all up to here was forgotten at once, or never known to this log
+	head          uint64 // the log knows all entries up to here
+	floor         uint64 // a reader from here on misses nothing
+	ordinal       uint64 // of the newest entry
+	unrecoverable uint64 // all entries up to here were forgotten at once, or never known to this log
 
 	stream *stream // stream mode
 	table  *table  // table mode
-	value  *Entry  // value mode: the row, possibly its tombstone; nil before the first and after the tombstone was evicted
+	value  *Entry  // value mode: the row or its tombstone; nil before the first entry and after the tombstone was evicted
 
-	kept *changes // nil: none are kept
+	kept *changes // nil: the log keeps no changes
 }
 
-// New returns an empty log that knows of everything up to start.Offset, and of what came after floor misses nothing. Both are the
-// same for a channel that begins now; when history is loaded, start is where the loading begins, and Loaded ends it.
+// New returns an empty log with the head start.Offset and the given floor. For a new channel both are the same. If history is loaded, start is
+// where the loading begins, and Loaded ends it.
 func New(p *Policy, start push.Position, floor uint64) *Log {
-	l := &Log{policy: p, epoch: unique.Make(start.Epoch), head: start.Offset, floor: floor, voided: floor}
+	l := &Log{policy: p, epoch: unique.Make(start.Epoch), head: start.Offset, floor: floor, unrecoverable: floor}
 	switch p.Mode {
 	case push.Stream:
 		l.stream = &stream{}
@@ -58,19 +58,19 @@ func New(p *Policy, start push.Position, floor uint64) *Log {
 	return l
 }
 
-// Head returns the offset up to which the log knows everything. It only rises.
+// Head returns the offset up to which the log knows all entries. It only rises.
 func (l *Log) Head() uint64 { return l.head }
 
 // Floor returns the oldest offset from which a reader misses nothing. It only rises.
 func (l *Log) Floor() uint64 { return l.floor }
 
-// Epoch returns the epoch that all the log's offsets belong to.
+// Epoch returns the epoch of all the log's offsets.
 func (l *Log) Epoch() string { return l.epoch.Value() }
 
 // Mode returns the log's mode.
 func (l *Log) Mode() push.Mode { return l.policy.Mode }
 
-// Len returns the number of entries kept, tombstones included.
+// Len returns the number of kept entries, including tombstones.
 func (l *Log) Len() int {
 	switch {
 	case l.stream != nil:
@@ -91,7 +91,8 @@ func (l *Log) empty() bool {
 	return l.value == nil || l.value.Removed()
 }
 
-// Bytes returns what the entries kept count for, as push.Publication.Size has it, and the data that is kept of what they replaced and the differences that were made of it.
+// Bytes returns the size of the kept entries, as push.Publication.Size counts, plus the replaced data and the computed differences that the log
+// keeps for changes.
 func (l *Log) Bytes() int64 {
 	var n int64
 	switch {
@@ -108,19 +109,19 @@ func (l *Log) Bytes() int64 {
 	return n
 }
 
-// Append adds a publication at its offset and returns its entry, or nil when the log knows of that offset already: a publication
-// that is delivered twice, or that was loaded before it arrived live. What exceeds the retention by count or bytes is evicted at
-// once. The publication and all it refers to must not change afterwards.
+// Append adds a publication at its offset and returns its entry. It returns nil if the offset is not above the head: the publication was
+// delivered twice, or was loaded before it arrived live. Entries that exceed the retention by count or bytes are evicted at once. The
+// publication and the data that it refers to must not change afterwards.
 func (l *Log) Append(p push.Publication) *Entry { return l.AppendRetagged(p, 0) }
 
-// AppendRetagged is Append for a replica, which reads its source late and does not see every version of a row: retag is
-// the source's [Entry.Retag] of the publication. A replica that worked it out from the versions it saw would miss that the tags
-// changed to and fro, and leave a ghost at a client that saw the version in between elsewhere.
+// AppendRetagged is Append for a replica, which reads its source late and does not see every version of a row. The argument retag is the
+// source's [Entry.Retag] of the publication. A replica that computed it from the versions that it saw would miss a change of the tags that was
+// undone. A client that got the version in between from another node would then keep a stale row.
 func (l *Log) AppendRetagged(p push.Publication, retag uint64) *Entry {
 	if p.Offset <= l.head {
 		return nil
 	}
-	if p.Op != push.Clear { // a clear is nothing that a reader could miss
+	if p.Op != push.Clear { // a reader cannot miss a clear
 		l.ordinal++
 	}
 	e := &Entry{Publication: p, Ordinal: l.ordinal, After: max(l.newest(), l.floor), Retag: p.Offset}
@@ -150,7 +151,7 @@ func (l *Log) AppendRetagged(p push.Publication, retag uint64) *Entry {
 	return e
 }
 
-// newest returns the offset of the newest entry, 0 when there is none. One that was evicted is not above the floor.
+// newest returns the offset of the newest entry, 0 if there is none. The offset of an evicted entry is not above the floor.
 func (l *Log) newest() uint64 {
 	switch {
 	case l.stream != nil:
@@ -163,7 +164,7 @@ func (l *Log) newest() uint64 {
 	return 0
 }
 
-// replace notes what e takes the place of: old is the row of the same key, nil if there is none.
+// replace sets Prev and Retag of e. The argument old is the row of the same key, nil if there is none.
 func (e *Entry) replace(old *Entry) {
 	if old == nil || old.Removed() {
 		return
@@ -186,12 +187,12 @@ func sameTags(a, b map[string]string) bool {
 	return true
 }
 
-// Advance tells the log that nothing else came up to offset: its channel was quiet while others in the same sequence moved on.
+// Advance tells the log that its channel has no further entries up to offset, while other channels in the same sequence had some.
 func (l *Log) Advance(offset uint64) { l.head = max(l.head, offset) }
 
-// Gap tells the log that entries up to and including offset may have been evicted at the source before this log saw them. A stream
-// goes on from there, and whoever had not read further is told of a loss of unknown size. The rows of a table can no longer be
-// trusted: Gap reports false when the log has to be loaded again.
+// Gap tells the log that entries up to and including offset may have been evicted at the source before this log saw them. A stream goes on from
+// there, and readers below offset get a Lost of unknown size. The rows of a table may be stale after a gap: then Gap returns false, and
+// the log must be loaded again.
 func (l *Log) Gap(offset uint64) bool {
 	if offset <= l.head {
 		return true
@@ -206,9 +207,9 @@ func (l *Log) Gap(offset uint64) bool {
 	return true
 }
 
-// reset forgets all entries and raises the floor to the head.
+// reset forgets all entries and raises the floor.
 func (l *Log) reset(floor uint64) {
-	l.floor, l.voided = floor, floor
+	l.floor, l.unrecoverable = floor, floor
 	switch {
 	case l.stream != nil:
 		l.stream = &stream{gap: l.stream.gap}
@@ -221,22 +222,22 @@ func (l *Log) reset(floor uint64) {
 	}
 }
 
-// Voided reports whether a reader at c cannot be told everything for a reason that has nothing to do with how quick it is: the channel was
-// cleared, there was a gap, or this log was loaded after it had happened.
-func (l *Log) Voided(c Cursor) bool {
-	return c.known() < l.voided
+// Unrecoverable reports whether a reader at c misses entries for a reason other than its own slowness: the channel was cleared, there was a gap,
+// or the entries were evicted before this log was loaded.
+func (l *Log) Unrecoverable(c Cursor) bool {
+	return c.known() < l.unrecoverable
 }
 
-// Loaded tells a log to which all was appended that its source keeps how far the source is, and what lies at or below floor was evicted there.
-// Of readers below it nobody knows whether they were slow.
+// Loaded ends the loading of a log, after all entries that its source keeps were appended. The argument head is the source's head, and entries
+// up to floor were evicted there. Whether readers below the floor were slow is unknown, so Unrecoverable reports true for them.
 func (l *Log) Loaded(head, floor uint64) {
 	l.Advance(head)
 	l.RaiseFloor(floor)
-	l.voided = l.floor
+	l.unrecoverable = l.floor
 }
 
-// RaiseFloor says that what lies at or below floor was evicted at the source, so that this log can no longer promise it either. In
-// stream mode the entries themselves go too.
+// RaiseFloor tells the log that the source has evicted entries up to floor, so that a reader below it may miss something. In stream mode the log
+// evicts these entries too.
 func (l *Log) RaiseFloor(floor uint64) {
 	floor = min(floor, l.head)
 	if floor <= l.floor {
@@ -251,7 +252,7 @@ func (l *Log) RaiseFloor(floor uint64) {
 	}
 }
 
-// Expire evicts what is older than the retention allows at now, in Unix milliseconds, and returns how many entries went.
+// Expire evicts the entries that are older than the retention's age at the time now, in Unix milliseconds, and returns their number.
 func (l *Log) Expire(now int64) int {
 	age := l.policy.History.Age.Milliseconds()
 	if age <= 0 {
@@ -260,8 +261,8 @@ func (l *Log) Expire(now int64) int {
 	return l.evict(func(e *Entry) bool { return e.Time < now-age })
 }
 
-// Shrink evicts the oldest entries of a stream until at most bytes are kept, and returns how many went. Rows of tables are never
-// given up: there it does nothing.
+// Shrink evicts the oldest entries of a stream until at most bytes are kept, and returns their number. In the other modes it does nothing,
+// because rows are never evicted.
 func (l *Log) Shrink(bytes int64) int {
 	if l.stream == nil {
 		return 0
@@ -277,11 +278,11 @@ func (l *Log) trim() {
 			return h.Size > 0 && l.table.dead > h.Size
 		}
 		entries, bytes := l.stream.len(), l.stream.bytes
-		return (h.Size > 0 && entries > h.Size || h.Bytes > 0 && bytes > h.Bytes) && l.policy.Spare.exceeds(entries, bytes)
+		return (h.Size > 0 && entries > h.Size || h.Bytes > 0 && bytes > h.Bytes) && l.policy.Allowance.exceeds(entries, bytes)
 	})
 }
 
-// evict drops stream entries or tombstones, oldest first, as long as test says so, and raises the floor past them.
+// evict drops stream entries or tombstones, oldest first, while test returns true. It raises the floor past them and returns their number.
 func (l *Log) evict(test func(oldest *Entry) bool) int {
 	n := 0
 	for {
@@ -311,8 +312,8 @@ func (l *Log) evict(test func(oldest *Entry) bool) int {
 	}
 }
 
-// Row returns the newest entry of a key, nil when there is none or it was removed. In value mode the key makes no difference; in
-// stream mode there are no rows.
+// Row returns the newest entry of a key, nil if there is none or it was removed. In value mode the key does not matter; in stream mode the
+// result is nil.
 func (l *Log) Row(key string) *Entry {
 	e := l.value
 	if l.table != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-push/sluice/push/channel"
 )
 
-// staleness plays a table under overload: each step 20 rows change, row 0 always among them, and the reader may take 5. It returns
-// for the hottest row, and for the worst of the others, how many reads went by at most while a newer version was there.
+// staleness plays a table under overload: in each step 20 rows change, always including row 0, and the reader may take 5. For the hottest row,
+// and for the worst of the others, it returns the largest number of reads that passed while a newer version existed.
 func staleness(read func(*channel.Log, channel.Cursor) ([]channel.Delivery, channel.Cursor)) (hottest, worst int) {
 	const rows, changes, steps = 50, 20, 3000
 	r := rand.New(rand.NewPCG(7, 7))
@@ -49,8 +49,8 @@ func staleness(read func(*channel.Log, channel.Cursor) ([]channel.Delivery, chan
 	return hottest, worst
 }
 
-// TestOverload: no row is stale for longer than about one sweep takes (law 3), the hottest no longer than the others. Reading
-// in offset order, which is planted here, never reaches the hottest row.
+// TestOverload: no row is stale for longer than about one sweep (law 3), and the hottest row no longer than the others. With reads in offset
+// order, a planted bug, the hottest row is never reached.
 func TestOverload(t *testing.T) {
 	const sweep = 50 / 5 // reads
 	hottest, worst := staleness(func(l *channel.Log, c channel.Cursor) ([]channel.Delivery, channel.Cursor) {
@@ -73,7 +73,7 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// TestTooSlow: a reader whose filling is overtaken by evictions again and again is told so instead of being cleared for ever.
+// TestTooSlow: a reader whose filling is overtaken by evictions several times gets TooSlow instead of another clear.
 func TestTooSlow(t *testing.T) {
 	policy := &channel.Policy{Mode: push.Table, History: push.History{Size: 1}}
 	log := channel.New(policy, push.Position{Epoch: "e"}, 0)

@@ -6,14 +6,14 @@ import (
 	"github.com/sluice-push/sluice/push"
 )
 
-// Budget bounds one read. The last entry may exceed Bytes, so that an entry larger than the budget gets through; both must be
-// positive for anything to be read.
+// Budget bounds one read. Both fields must be positive for anything to be read. The last entry may exceed Bytes, so that an entry larger than
+// the budget can be delivered.
 type Budget struct {
 	Entries int
 	Bytes   int // as push.Publication.Size counts
 }
 
-// Everything is a budget that no log exceeds.
+// Everything is a budget that is larger than any log.
 var Everything = Budget{Entries: math.MaxInt, Bytes: math.MaxInt}
 
 func (b Budget) spent() bool { return b.Entries <= 0 || b.Bytes <= 0 }
@@ -23,21 +23,21 @@ func (b *Budget) take(e *Entry) {
 	b.Bytes -= e.Size()
 }
 
-// Status says why a read ended.
+// Status is the reason for which a read ended.
 type Status uint8
 
 // The outcomes of a read.
 const (
 	UpToDate Status = iota // there is nothing more to read
 	More                   // the budget was spent
-	TooSlow                // evictions overtook the reader several times in a row; it will not catch up at this rate
+	TooSlow                // evictions overtook the reader several times in a row; it cannot catch up at this rate
 )
 
-// Read appends to out what a subscription at cursor c, with view v, is to be sent next, within the budget. It returns the
-// deliveries, the cursor once all of them are taken, and why it ended. It changes neither the log nor c, see [Commit].
+// Read appends to out the next deliveries for a subscription at cursor c with view v, within the budget. It returns the deliveries, the cursor
+// after all of them, and the reason for which it ended. It changes neither the log nor c: see [Commit].
 func (l *Log) Read(c Cursor, v *View, b Budget, out []Delivery) ([]Delivery, Cursor, Status) {
 	if b.spent() || c.at > l.head {
-		// A position above the head: the client is ahead of this log, which has to catch up before there is anything new.
+		// A cursor above the head belongs to a client that is ahead of this log: there is nothing new until the log has caught up.
 		if c.at >= l.head {
 			return out, c, UpToDate
 		}
@@ -53,10 +53,10 @@ func (l *Log) Read(c Cursor, v *View, b Budget, out []Delivery) ([]Delivery, Cur
 	return r.out, r.cursor, s
 }
 
-// Follow is Read for the common case: the cursor is right behind e, the entry just appended. It reports false when it is not,
-// or needs more than that one entry; then only Read can tell. The cursor to commit is the delivery's Next. It looks at nothing that
-// changes, so that unlike all other methods it may run while the log is appended to.
-func (l *Log) Follow(c Cursor, v *View, e *Entry) (Delivery, bool) {
+// ReadNext is Read for the common case: the cursor is right behind e, the entry just appended. It returns false if the cursor is elsewhere or
+// needs more than that one entry; then the caller must use Read. The cursor to commit is the delivery's Next. ReadNext reads no state that
+// changes. So, unlike all other methods, it may run while the log is appended to.
+func (l *Log) ReadNext(c Cursor, v *View, e *Entry) (Delivery, bool) {
 	if c.state == sweeping || c.state == filling || c.at < e.After || c.at >= e.Offset || e.Op == push.Clear {
 		return Delivery{}, false
 	}
@@ -86,7 +86,7 @@ type reader struct {
 	out    []Delivery
 }
 
-// deliver appends one delivery; the reader's cursor is already the one that follows it.
+// deliver appends one delivery. The reader's cursor must already be the one after it.
 func (r *reader) deliver(d Delivery) {
 	d.Next = r.cursor
 	r.out = append(r.out, d)
@@ -95,7 +95,7 @@ func (r *reader) deliver(d Delivery) {
 	}
 }
 
-// change returns what the difference of an entry is made of, if it may be sent as one.
+// change returns the change of an entry if it may be sent as a difference.
 func (r *reader) change(delta bool, e *Entry) *Change {
 	if !delta {
 		return nil
@@ -123,18 +123,18 @@ func (r *reader) readStream() Status {
 	return UpToDate
 }
 
-// lose moves a cursor that is below the floor up to it and says how many entries it missed.
+// lose moves a cursor that is below the floor up to the floor, and delivers the number of entries that it missed.
 func (r *reader) lose() {
 	l, c := r.log, r.cursor
-	before := l.ordinal // the newest ordinal that is no longer there
+	before := l.ordinal // the newest ordinal that was evicted
 	if oldest := l.stream.oldest(); oldest != nil {
 		before = oldest.Ordinal - 1
 	}
 	lost := int64(-1)
-	if c.state != blind && c.mark >= l.stream.gap {
+	if c.state != unknownOrdinal && c.mark >= l.stream.gap {
 		lost = int64(before - c.mark) //nolint:gosec // a count of entries
 	}
-	if lost == 0 { // evicted, but nothing that this cursor had not read
+	if lost == 0 { // the cursor had read all evicted entries
 		r.cursor.at = l.floor
 		return
 	}
@@ -145,7 +145,7 @@ func (r *reader) lose() {
 
 func (r *reader) readTable() Status {
 	l := r.log
-	// What was removed and forgotten after the client's table was as it is now cannot be told any more.
+	// Removals that were evicted after the state of the client's table can no longer be delivered.
 	if r.cursor.known() < l.floor {
 		if r.cursor.state == filling {
 			if r.cursor.restarts+1 >= maxRestarts {
@@ -172,18 +172,18 @@ func (r *reader) readTable() Status {
 	return r.readRows(first)
 }
 
-// clear tells the client to forget its rows and begins to fill its table anew.
+// clear tells the client to forget its rows, and begins to fill its table from nothing.
 func (r *reader) clear() {
 	l := r.log
 	r.cursor = r.cursor.fill(l.head)
 	d := Delivery{Kind: Clear}
 	if slot, _ := r.next(0); slot == l.slots() {
-		d.Offset = l.head // nothing follows that could carry it
+		d.Offset = l.head // no other delivery follows that could carry the offset
 	}
 	r.deliver(d)
 }
 
-// readRows delivers the rows from slot on in the order of their offsets, all of them.
+// readRows delivers all rows from slot on, in the order of their offsets.
 func (r *reader) readRows(slot int32) Status {
 	l := r.log
 	for ; slot != none; slot = l.newer(slot) {
@@ -199,9 +199,9 @@ func (r *reader) readRows(slot int32) Status {
 	return UpToDate
 }
 
-// sweep walks the slots from where the cursor's sweep stands and delivers what is newer than the cursor, until the budget is spent
-// or the last slot is done. The last delivery of a sweep carries the offset the sweep leads to: that there is another one is certain
-// when it was looked for, since a row to be sent stays one until it is sent; only an eviction could take it, and that clears.
+// sweep visits the slots from the cursor's slot on and delivers the rows that are newer than the cursor, until the budget is spent or the last
+// slot is done. The last delivery of a sweep carries the offset of the sweep's mark. So sweep searches for the next row before it delivers one.
+// The row that it finds still has to be sent later: only an eviction could remove it, and then the sweep starts again with a clear.
 func (r *reader) sweep() Status {
 	l := r.log
 	slot, kind := r.next(int32(r.cursor.slot)) //nolint:gosec // a slot number
@@ -224,7 +224,8 @@ func (r *reader) sweep() Status {
 	return UpToDate
 }
 
-// next returns the first slot, from slot on, whose row the sweep has to send, and as what; the number of slots when there is none.
+// next returns the first slot, from slot on, whose row the sweep must send, and the kind of the delivery. If there is none, it returns the
+// number of slots.
 func (r *reader) next(slot int32) (int32, Kind) {
 	l := r.log
 	for ; slot < l.slots(); slot++ {
@@ -237,8 +238,8 @@ func (r *reader) next(slot int32) (int32, Kind) {
 	return slot, Skip
 }
 
-// above finds the oldest row newer than the cursor, none if there is none, and reports whether all from there on fit the budget. It
-// looks at no more of them than fit.
+// above returns the slot of the oldest row that is newer than the cursor, or none. It reports whether all rows from there on fit the budget. It
+// visits no more rows than fit.
 func (l *Log) above(c Cursor, v *View, b Budget) (first int32, fits bool) {
 	first = none
 	for slot := l.newestSlot(); slot != none; slot = l.older(slot) {
@@ -257,7 +258,7 @@ func (l *Log) above(c Cursor, v *View, b Budget) (first int32, fits bool) {
 	return first, true
 }
 
-// The rows of a table, and the one row of a value channel, seen alike.
+// The methods below treat the one row of a value channel like the rows of a table.
 
 func (l *Log) slots() int32 {
 	switch {

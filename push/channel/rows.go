@@ -1,17 +1,17 @@
 package channel
 
-// pageSlots is how many slots one call of Rows looks at: of a table in which nearly everything was removed most hold no row.
+// pageSlots is the number of slots that one call of Rows visits at most. In a table whose rows were nearly all removed, most slots are empty.
 const pageSlots = 1 << 14
 
-// Rows appends to out the live rows of a table, from a slot on, within the budget, and returns where to go on; next is negative when
-// that was all. There may be fewer rows than the budget has room for, even none, though there is more.
+// Rows appends to out the live rows of a table, from a slot on, within the budget. It returns the slot for the next call, negative after the
+// last row. A call may return fewer rows than the budget allows, or none, although there are more.
 //
-// It is how a reader that has no cursor gets the whole table, call by call, while the table changes: begin with slot 0, note the log's
-// head before, and in the end apply what has changed since that head. That is what a subscription from there on reads, and as long as the
-// floor is not above it nothing is missing. A row that stayed as it was has stayed in its slot, and was found there; one that came,
-// changed or went is among the changes. It may have been found as well, in a version that is newer than the head.
+// A reader without a cursor uses Rows to get the whole table, call by call, while the table changes. It notes the log's head, calls Rows from
+// slot 0 on, and finally applies the changes since that head, as a subscription from that head gets them. If the floor is not above that head,
+// nothing is missing. A row that did not change stays in its slot, where Rows finds it. A row that was added, changed or removed is among the
+// changes. Rows may return such a row too, in a version newer than the head.
 //
-// Slots are those of this log; those of another log of the same channel are others.
+// Slots are numbers in this log. Another log of the same channel has other slots.
 func (l *Log) Rows(slot int, b Budget, out []Delivery) (_ []Delivery, next int) {
 	end := int(l.slots())
 	for looked := 0; slot < end; slot++ {

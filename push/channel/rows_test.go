@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-push/sluice/push/channel"
 )
 
-// ground is a table that changes at random, and what it has to hold.
+// ground is a table that changes at random, and its expected content.
 type ground struct {
 	*rand.Rand
 	log    *channel.Log
@@ -73,7 +73,7 @@ func (g *ground) apply(rows map[string]uint64, ds []channel.Delivery) {
 	}
 }
 
-// follow reads on from a position, while the log changes and then to the head, and reports false when that cannot be done.
+// follow reads on from a position to the head, at first while the log changes. It returns false if that is impossible.
 func (g *ground) follow(rows map[string]uint64, from uint64) bool {
 	cursor, outcome := g.log.Subscribe(&push.Position{Epoch: "e", Offset: from}, nil)
 	if outcome != channel.Resumed {
@@ -96,7 +96,7 @@ func (g *ground) follow(rows map[string]uint64, from uint64) bool {
 	}
 }
 
-// TestRowsAndChanges: the rows of all pages with the changes since the first page was read are the table, however it changes meanwhile.
+// TestRowsAndChanges: the rows of all pages, with the changes since the first page, give the table, however it changes meanwhile.
 func TestRowsAndChanges(t *testing.T) {
 	whole, late := 0, 0
 	for seed := range uint64(3000) {
@@ -118,7 +118,7 @@ func TestRowsAndChanges(t *testing.T) {
 	}
 }
 
-// TestRowsHaveTeeth: without the changes, or with those since the last page only, the table is another.
+// TestRowsHaveTeeth: without the changes, or with only the changes since the last page, the result differs from the table.
 func TestRowsHaveTeeth(t *testing.T) {
 	for name, joined := range map[string]func(g *ground, rows map[string]uint64){
 		"no changes":              func(*ground, map[string]uint64) {},
@@ -139,7 +139,7 @@ func TestRowsHaveTeeth(t *testing.T) {
 	}
 }
 
-// TestRowsBounds: what a page holds at most, and where it ends.
+// TestRowsBounds: the largest size of a page, and its end.
 func TestRowsBounds(t *testing.T) {
 	log := channel.New(&channel.Policy{Mode: push.Table}, push.Position{Epoch: "e"}, 0)
 	put := func(offset uint64, key, data string) {
@@ -179,7 +179,7 @@ func TestRowsBounds(t *testing.T) {
 	}
 }
 
-// TestRowsOfDesertedTable: a table of which little is left is read in several calls, so that none of them takes long.
+// TestRowsOfDesertedTable: a table with few rows left is read in several calls, so that each call is short.
 func TestRowsOfDesertedTable(t *testing.T) {
 	log := channel.New(&channel.Policy{Mode: push.Table}, push.Position{Epoch: "e"}, 0)
 	const rows = 50_000
@@ -200,7 +200,7 @@ func TestRowsOfDesertedTable(t *testing.T) {
 	}
 }
 
-// TestRowsOfOtherModes: a value is a table of one row, and a stream has none.
+// TestRowsOfOtherModes: a value is like a table of one row, and a stream has no rows.
 func TestRowsOfOtherModes(t *testing.T) {
 	for mode, want := range map[push.Mode]int{push.Value: 1, push.Stream: 0} {
 		log := channel.New(&channel.Policy{Mode: mode}, push.Position{Epoch: "e"}, 0)
@@ -211,7 +211,7 @@ func TestRowsOfOtherModes(t *testing.T) {
 	}
 }
 
-// TestManyRemovals: a client that is far behind is not sent far more removals than there are rows, but begins afresh.
+// TestManyRemovals: a client that is far behind starts fresh instead of getting far more removals than there are rows.
 func TestManyRemovals(t *testing.T) {
 	log := channel.New(&channel.Policy{Mode: push.Table, History: push.History{Size: 10_000}}, push.Position{Epoch: "e"}, 0)
 	offset := uint64(0)

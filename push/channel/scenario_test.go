@@ -240,7 +240,7 @@ func (s *scenario) read(a args) {
 
 func (s *scenario) follow(a args) {
 	sub := s.subs[a.word(1)]
-	d, ok := s.log.Follow(sub.cursor, sub.view, s.last)
+	d, ok := s.log.ReadNext(sub.cursor, sub.view, s.last)
 	if !ok {
 		s.printf("not right behind")
 		return

@@ -6,13 +6,13 @@ import (
 	"github.com/sluice-push/sluice/push"
 )
 
-// stream holds the entries of a stream channel in offset order: a slice whose front is given up in steps, so that evicting the
-// oldest costs nothing and the memory stays within twice what is kept.
+// stream holds the entries of a stream channel in offset order. It is a slice whose front is freed in steps, so that an eviction is cheap and
+// the slice has at most about twice the entries that are kept.
 type stream struct {
 	entries []*Entry // entries[front:] are kept
 	front   int
 	bytes   int64
-	gap     uint64 // ordinals up to here say nothing about how many entries there were
+	gap     uint64 // ordinals up to here do not count entries, because there was a gap
 }
 
 func (s *stream) len() int { return len(s.entries) - s.front }
@@ -72,8 +72,8 @@ func (s *stream) above(offset uint64) int {
 	return i
 }
 
-// Beyond returns the offset up to which a stream keeps entries that a retention, by count and bytes, would not: 0 when there are none, and in
-// the other modes. Age does not count.
+// Beyond returns the offset up to which a stream keeps entries beyond the history h, by count and bytes. It is 0 if there are none, and in the
+// other modes. It ignores the age in h.
 func (l *Log) Beyond(h push.History) uint64 {
 	if l.stream == nil {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-push/sluice/push/channel"
 )
 
-// TestBeyond: what a stream keeps beyond a retention that is less than its own.
+// TestBeyond: the entries that a stream keeps beyond a smaller history.
 func TestBeyond(t *testing.T) {
 	for _, tt := range []struct {
 		mode push.Mode
@@ -32,29 +32,29 @@ func TestBeyond(t *testing.T) {
 	}
 }
 
-// TestSpare: what a stream keeps in all when five entries of five bytes each were appended.
+// TestSpare: the entries that a stream keeps after five entries of five bytes each.
 func TestSpare(t *testing.T) {
 	for _, tt := range []struct {
 		h     push.History
-		spare channel.Spare
+		spare channel.Allowance
 		want  int
 	}{
-		{push.History{}, channel.Spare{}, 5},
-		{push.History{Size: 2}, channel.Spare{}, 2},
-		{push.History{Size: 2}, channel.Spare{Entries: 4, Bytes: 100}, 4},
-		{push.History{Size: 2}, channel.Spare{Entries: 10, Bytes: 100}, 5},
-		{push.History{Size: 2}, channel.Spare{Entries: 10, Bytes: 15}, 3},
-		{push.History{Size: 2}, channel.Spare{Entries: 10, Bytes: 1}, 2},
-		{push.History{Size: 2}, channel.Spare{Few: 3, Entries: 10, Bytes: 1}, 3},
-		{push.History{Size: 2}, channel.Spare{Few: 4, Entries: 10, Bytes: 15}, 4},
-		{push.History{Size: 2}, channel.Spare{Few: 10, Entries: 4, Bytes: 1}, 4},
-		{push.History{Size: 4}, channel.Spare{Few: 1, Entries: 3, Bytes: 1}, 4},
-		{push.History{Bytes: 10}, channel.Spare{}, 2},
-		{push.History{Bytes: 10}, channel.Spare{Entries: 10, Bytes: 15}, 3},
-		{push.History{Bytes: 10}, channel.Spare{Entries: 4, Bytes: 100}, 4},
-		{push.History{Size: 10, Bytes: 20}, channel.Spare{Entries: 1, Bytes: 1}, 4},
+		{push.History{}, channel.Allowance{}, 5},
+		{push.History{Size: 2}, channel.Allowance{}, 2},
+		{push.History{Size: 2}, channel.Allowance{MaxEntries: 4, MaxBytes: 100}, 4},
+		{push.History{Size: 2}, channel.Allowance{MaxEntries: 10, MaxBytes: 100}, 5},
+		{push.History{Size: 2}, channel.Allowance{MaxEntries: 10, MaxBytes: 15}, 3},
+		{push.History{Size: 2}, channel.Allowance{MaxEntries: 10, MaxBytes: 1}, 2},
+		{push.History{Size: 2}, channel.Allowance{MinEntries: 3, MaxEntries: 10, MaxBytes: 1}, 3},
+		{push.History{Size: 2}, channel.Allowance{MinEntries: 4, MaxEntries: 10, MaxBytes: 15}, 4},
+		{push.History{Size: 2}, channel.Allowance{MinEntries: 10, MaxEntries: 4, MaxBytes: 1}, 4},
+		{push.History{Size: 4}, channel.Allowance{MinEntries: 1, MaxEntries: 3, MaxBytes: 1}, 4},
+		{push.History{Bytes: 10}, channel.Allowance{}, 2},
+		{push.History{Bytes: 10}, channel.Allowance{MaxEntries: 10, MaxBytes: 15}, 3},
+		{push.History{Bytes: 10}, channel.Allowance{MaxEntries: 4, MaxBytes: 100}, 4},
+		{push.History{Size: 10, Bytes: 20}, channel.Allowance{MaxEntries: 1, MaxBytes: 1}, 4},
 	} {
-		l := channel.New(&channel.Policy{Mode: push.Stream, History: tt.h, Spare: tt.spare}, push.Position{Epoch: "e"}, 0)
+		l := channel.New(&channel.Policy{Mode: push.Stream, History: tt.h, Allowance: tt.spare}, push.Position{Epoch: "e"}, 0)
 		for offset := uint64(10); offset <= 50; offset += 10 {
 			l.Append(push.Publication{Offset: offset, Data: []byte("12345")})
 		}

@@ -7,27 +7,27 @@ import (
 	"github.com/sluice-push/sluice/push"
 )
 
-// Outcome says what became of a position with which a client subscribes.
+// Outcome is the result of a subscription with a position.
 type Outcome uint8
 
 // The outcomes of subscribing.
 const (
-	// Fresh: the client starts anew, and must be told so if it asked for more. A stream is read from its head on, a table is filled
-	// from nothing. So it is also where a client would be sent more removals than there are rows.
+	// Fresh means that the client starts without history, and must be told so if it asked to resume. A stream is read from its head on, and a
+	// table is filled from nothing. Fresh also saves a client from a resume with more removals than there are rows.
 	Fresh Outcome = iota
-	// Resumed: the client is sent exactly what it does not have yet.
+	// Resumed means that the client gets exactly the deliveries that it does not have yet.
 	Resumed
-	// Ahead: the position is above the log's head, so this log may be behind its source. Ask the source for its head once: if that
-	// is not above the position either, start fresh; otherwise the cursor is right and waits, and nothing at or below the position
-	// is delivered.
+	// Ahead means that the position is above the log's head, so this log may be behind its source. The caller asks the source for its head once.
+	// If the position is above that head too, the caller starts the client fresh. Otherwise the cursor is right: it waits, and entries at or
+	// below the position are not delivered.
 	Ahead
 )
 
-// fewRemovals is how many removals more than there are rows a client is sent rather than have it begin afresh.
+// fewRemovals is how many more removals than rows a resuming client may get. With more, it starts fresh.
 const fewRemovals = 128
 
-// Subscribe returns the cursor of a new subscription. since is the position the client resumes from, with the epoch that its view
-// was told ([View.Epoch]); nil when it asks for nothing.
+// Subscribe returns the cursor of a new subscription. The argument since is the position from which the client resumes, with the epoch that it
+// got for its view ([View.Epoch]); since is nil for a client that does not resume.
 func (l *Log) Subscribe(since *push.Position, v *View) (Cursor, Outcome) {
 	if since == nil || since.Epoch == "" || since.Epoch != v.Epoch(l.Epoch()) || since.Offset < l.floor || since.Offset > push.MaxOffset {
 		return l.fresh(), Fresh
@@ -50,19 +50,19 @@ func (l *Log) fresh() Cursor {
 		return Cursor{}.fill(l.head)
 	}
 	c := Cursor{}.set(l.head)
-	c.level = l.head // the client holds nothing, and there is nothing to hold
+	c.level = l.head // the client holds no rows, and there are none
 	if l.stream != nil {
 		c.mark = l.ordinal
 	}
 	return c
 }
 
-// count finds the ordinal at which a stream cursor stands.
+// count sets the ordinal of a stream cursor.
 func (l *Log) count(c Cursor) Cursor {
 	i := l.stream.above(c.at)
 	switch {
 	case c.at < l.floor || c.at > l.head:
-		c.state = blind
+		c.state = unknownOrdinal
 	case i < l.stream.len():
 		c.mark = l.stream.at(i).Ordinal - 1
 	default:
@@ -71,8 +71,8 @@ func (l *Log) count(c Cursor) Cursor {
 	return c
 }
 
-// Rebase moves the cursor of a live subscription from an earlier log of the same channel and epoch to this one, which was loaded
-// anew. What the client has stays as it was told; what was evicted in between is found out by the next Read.
+// Rebase moves the cursor of a live subscription to this log from an earlier log of the same channel and epoch. This log was loaded again. The
+// client keeps its data. The next Read finds the entries that were evicted in between.
 func (l *Log) Rebase(c Cursor) Cursor {
 	moved := c.set(c.at)
 	if l.stream != nil {
@@ -89,7 +89,7 @@ func (l *Log) Rebase(c Cursor) Cursor {
 	return moved
 }
 
-// Since returns up to limit entries above offset, oldest first; of a table the live rows among them. A negative limit means all.
+// Since returns up to limit entries above offset, oldest first. Of a table it returns only live rows. A negative limit means all.
 func (l *Log) Since(offset uint64, limit int) []*Entry {
 	if limit < 0 {
 		limit = l.Len()
@@ -108,7 +108,7 @@ func (l *Log) Since(offset uint64, limit int) []*Entry {
 	return out
 }
 
-// Before returns up to limit entries below offset, newest first; of a table the live rows among them. A negative limit means all.
+// Before returns up to limit entries below offset, newest first. Of a table it returns only live rows. A negative limit means all.
 func (l *Log) Before(offset uint64, limit int) []*Entry {
 	if limit < 0 {
 		limit = l.Len()
@@ -132,8 +132,8 @@ func (l *Log) Before(offset uint64, limit int) []*Entry {
 	return out
 }
 
-// Entries yields all that is kept, in offset order, remembered removals included: what another log of the same channel has to be
-// given, together with the floor, to answer as this one does. The log must not be changed meanwhile.
+// Entries yields all kept entries in offset order, including tombstones. Another log of the same channel that gets these entries and the floor
+// gives the same answers as this one. The log must not change during the iteration.
 func (l *Log) Entries() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		if l.stream != nil {

@@ -1,16 +1,16 @@
 package channel
 
-// table holds the newest entry of each key. A row keeps its slot for as long as it exists, so that a walk over the slots that is
-// interrupted and continued misses none; a list through the rows in the order of their offsets serves readers that keep up.
+// table holds the newest entry of each key. A row keeps its slot for as long as it exists, so that an interrupted walk over the slots can
+// continue and misses none. A list of the rows in offset order serves readers that keep up.
 type table struct {
-	rows   []row
-	index  map[string]int32 // key → slot, tombstones included
-	free   []int32          // slots without a row
-	oldest int32            // ends of the list, none when it is empty
-	newest int32
-	graves []grave // tombstones, oldest first; some have been overtaken by a newer entry of their key
-	dead   int     // tombstones that exist
-	bytes  int64
+	rows       []row
+	index      map[string]int32 // key → slot, tombstones included
+	free       []int32          // slots without a row
+	oldest     int32            // the ends of the list, none if it is empty
+	newest     int32
+	tombstones []tombstone // references to tombstones, oldest first; a reference is stale if its key has a newer entry
+	dead       int         // the number of tombstones
+	bytes      int64
 }
 
 type row struct {
@@ -18,7 +18,7 @@ type row struct {
 	older, newer int32  // neighbours in offset order
 }
 
-type grave struct {
+type tombstone struct {
 	slot   int32
 	offset uint64
 }
@@ -29,16 +29,16 @@ func newTable() *table {
 	return &table{index: map[string]int32{}, oldest: none, newest: none}
 }
 
-// live returns how many rows there are.
+// live returns the number of live rows.
 func (t *table) live() int { return len(t.index) - t.dead }
 
-// removedSince reports whether more than most rows were removed after an offset and are not there again.
+// removedSince reports whether more than most rows have been removed after offset and have not been added again.
 func (t *table) removedSince(offset uint64, most int) bool {
 	if t.dead <= most {
 		return false
 	}
-	for i := len(t.graves) - 1; i >= 0 && t.graves[i].offset > offset; i-- {
-		if t.isGrave(t.graves[i]) {
+	for i := len(t.tombstones) - 1; i >= 0 && t.tombstones[i].offset > offset; i-- {
+		if t.isTombstone(t.tombstones[i]) {
 			most--
 		}
 	}
@@ -58,7 +58,7 @@ func (t *table) put(e *Entry) {
 	if found {
 		old := t.rows[i].entry
 		e.replace(old)
-		e.Key = old.Key // one string for all versions of the row
+		e.Key = old.Key // all versions of the row share one string
 		t.unlink(i)
 		t.bytes -= int64(old.Size())
 		if old.Removed() {
@@ -73,7 +73,7 @@ func (t *table) put(e *Entry) {
 	t.bytes += int64(e.Size())
 	if e.Removed() {
 		t.dead++
-		t.bury(grave{i, e.Offset})
+		t.addTombstone(tombstone{i, e.Offset})
 	}
 }
 
@@ -87,7 +87,7 @@ func (t *table) slot() int32 {
 	return int32(len(t.rows) - 1) //nolint:gosec // two thousand million rows do not fit in memory
 }
 
-// link puts row i at the new end of the list.
+// link puts row i at the newest end of the list.
 func (t *table) link(i int32) {
 	t.rows[i].older, t.rows[i].newer = t.newest, none
 	if t.newest == none {
@@ -112,41 +112,41 @@ func (t *table) unlink(i int32) {
 	}
 }
 
-// bury remembers a tombstone. Graves of keys that came back are swept out when they are the majority.
-func (t *table) bury(g grave) {
-	if len(t.graves) > 2*t.dead+16 {
-		kept := t.graves[:0]
-		for _, old := range t.graves {
-			if t.isGrave(old) {
+// addTombstone stores a reference to a tombstone. It drops stale references when they are the majority.
+func (t *table) addTombstone(g tombstone) {
+	if len(t.tombstones) > 2*t.dead+16 {
+		kept := t.tombstones[:0]
+		for _, old := range t.tombstones {
+			if t.isTombstone(old) {
 				kept = append(kept, old)
 			}
 		}
-		t.graves = kept
+		t.tombstones = kept
 	}
-	t.graves = append(t.graves, g)
+	t.tombstones = append(t.tombstones, g)
 }
 
-func (t *table) isGrave(g grave) bool {
+func (t *table) isTombstone(g tombstone) bool {
 	e := t.rows[g.slot].entry
 	return e != nil && e.Offset == g.offset
 }
 
-// oldestTombstone returns the tombstone with the lowest offset, nil when there is none.
+// oldestTombstone returns the tombstone with the lowest offset, nil if there is none.
 func (t *table) oldestTombstone() *Entry {
-	for len(t.graves) > 0 && !t.isGrave(t.graves[0]) {
-		t.graves = t.graves[1:]
+	for len(t.tombstones) > 0 && !t.isTombstone(t.tombstones[0]) {
+		t.tombstones = t.tombstones[1:]
 	}
-	if len(t.graves) == 0 {
-		t.graves = nil
+	if len(t.tombstones) == 0 {
+		t.tombstones = nil
 		return nil
 	}
-	return t.rows[t.graves[0].slot].entry
+	return t.rows[t.tombstones[0].slot].entry
 }
 
 // popTombstone forgets the tombstone that oldestTombstone returned.
 func (t *table) popTombstone() {
-	i := t.graves[0].slot
-	t.graves = t.graves[1:]
+	i := t.tombstones[0].slot
+	t.tombstones = t.tombstones[1:]
 	e := t.rows[i].entry
 	t.unlink(i)
 	t.rows[i].entry = nil

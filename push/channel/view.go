@@ -15,14 +15,13 @@ type Term struct {
 	Values []string
 }
 
-// View is what a subscription sees of a channel: which rows, and which fields of them. A position belongs to one view of one
-// channel, because another view at the same position holds other rows. A nil *View sees everything. A View must not be changed
-// while subscriptions use it.
+// View is the part of a channel that a subscription sees: its rows, and their fields. A position belongs to one view of one channel, because
+// another view at the same position holds other rows. A nil *View sees everything. A View must not change while subscriptions use it.
 type View struct {
 	// Filter holds the conditions, all of which must be met. Empty: everything matches.
 	Filter []Term
-	// Fields names the top-level fields of the data to send, in any order. Empty: all. The log does not look into data: cutting it
-	// down is for whoever encodes it; it is here because it is part of what a position means.
+	// Fields names the top-level fields of the data to send, in any order. Empty: all. The log does not read the data; the encoder selects the
+	// fields. Fields is part of View because a position depends on it.
 	Fields []string
 }
 
@@ -39,8 +38,8 @@ func (v *View) Matches(tags map[string]string) bool {
 	return true
 }
 
-// Epoch returns the epoch that subscribers with this view are told: the channel's own, with a mark of the view unless the view
-// shows everything. The order of terms, values and fields makes no difference to it.
+// Epoch returns the epoch that subscribers with this view get: the channel's own, with a hash of the view unless the view shows everything. The
+// order of terms, values and fields does not matter.
 func (v *View) Epoch(epoch string) string {
 	if v == nil || len(v.Filter) == 0 && len(v.Fields) == 0 {
 		return epoch
@@ -64,10 +63,10 @@ func (v *View) Epoch(epoch string) string {
 	return epoch + "~" + hex.EncodeToString(h.Sum(nil))
 }
 
-// choose decides what an entry means to a cursor of a table: whether to send anything, and what.
+// choose decides whether to send an entry to a cursor of a table, and as which kind.
 //
-// A row that does not match is gone for the client unless the client cannot hold it, which is certain when the tags have been
-// what they are since before the client was last known to be level. Leaving it out without that certainty would leave a ghost.
+// A row that does not match the filter is gone for the client, unless the client certainly does not hold it: the tags have not changed since the
+// client was last known to be at the head. Without that certainty the client gets a Gone; otherwise it could keep a stale row.
 func (v *View) choose(c Cursor, e *Entry) (Kind, bool) {
 	switch {
 	case e.Offset <= c.at:
@@ -81,7 +80,7 @@ func (v *View) choose(c Cursor, e *Entry) (Kind, bool) {
 	}
 }
 
-// allowsDelta is the delta rule. A client with a filter may never have been sent what an entry replaced, so it gets no deltas.
+// allowsDelta is the delta rule: see the package comment. With a filter, the client may not hold the replaced entry, so it gets no deltas.
 func (v *View) allowsDelta(c Cursor, e *Entry, mode push.Mode) bool {
 	known := c.level
 	if mode == push.Stream {

@@ -9,14 +9,14 @@ import (
 	"github.com/sluice-push/sluice/push/channel"
 )
 
-// The law tests run a small world of one channel: a source that keeps longer than anybody else, a hub that follows it and now and
-// then loads anew, two nodes that replicate the hub, late and conflated, and clients that read as little as it pleases them,
-// are cut, and come back elsewhere. The truth is a list of everything ever published in the present epoch.
+// The law tests run a small world of one channel. A source keeps entries for longest. A hub follows the source and sometimes loads again. Two
+// nodes replicate the hub, late and conflated. Clients read as little as they like, are cut, and come back at other nodes. The truth is a list
+// of all entries published in the present epoch.
 
-// chooser decides what happens next: a seeded generator, or the bytes of a fuzzer.
+// chooser decides the next step: a seeded generator, or the bytes of a fuzzer.
 type chooser interface{ IntN(n int) int }
 
-// plant is a wrong rule that the laws must catch.
+// plant is a wrong rule that the laws must detect.
 type plant string
 
 const (
@@ -34,7 +34,7 @@ type world struct {
 	chooser
 	mode    push.Mode
 	plant   plant
-	filters bool // clients may filter; then nobody takes deltas
+	filters bool // clients may filter; then no client gets deltas
 
 	truth   []push.Publication
 	offset  uint64
@@ -81,7 +81,7 @@ func (w *world) newLog(size, age int, start push.Position, floor uint64) *channe
 	return l
 }
 
-// newEpoch ends all lives: the source begins at a place of its own, and clients come back with positions that mean nothing.
+// newEpoch begins a new generation of the channel: the source begins at another offset, and the clients' positions are invalid.
 func (w *world) newEpoch() {
 	w.epoch++
 	w.truth, w.pending = nil, nil
@@ -145,7 +145,7 @@ func (w *world) publish() {
 	w.pending = append(w.pending, p)
 }
 
-// arrive lets the hub have n of what is pending, and clients that are right behind take the short cut.
+// arrive moves n pending entries to the hub, and serves clients that are right behind by ReadNext.
 func (w *world) arrive(n int) {
 	hub := w.nodes[0]
 	for ; n > 0 && len(w.pending) > 0; n-- {
@@ -153,7 +153,7 @@ func (w *world) arrive(n int) {
 		w.pending = w.pending[1:]
 		for _, s := range w.subs {
 			if e != nil && s != nil && s.node == hub && w.IntN(2) == 0 {
-				if d, ok := hub.log.Follow(s.cursor, s.client.view, e); ok {
+				if d, ok := hub.log.ReadNext(s.cursor, s.client.view, e); ok {
 					if d.Delta {
 						d.Change = hub.log.Change(e)
 					}
@@ -164,7 +164,7 @@ func (w *world) arrive(n int) {
 	}
 }
 
-// reload replaces the hub's log by what the source still has. Cursors move over.
+// reload replaces the hub's log by the entries that the source still has, and rebases the cursors.
 func (w *world) reload() {
 	hub := w.nodes[0]
 	fresh := w.newLog(12, 60, push.Position{Epoch: w.source.Epoch()}, 0)
@@ -211,7 +211,7 @@ func (w *world) gap() {
 	}
 }
 
-// pull lets a replica read the hub to its head, joining first if it has to.
+// pull reads the hub's log to its head into a replica, after a join if one is needed.
 func (w *world) pull(r *node) {
 	hub := w.nodes[0]
 	if !r.joined {
@@ -240,7 +240,7 @@ func (w *world) replicate(r *node, e *channel.Entry) {
 	r.log.AppendRetagged(e.Publication, e.Retag)
 }
 
-// join fills a replica with all that the hub has, tombstones included.
+// join fills a replica with all entries of the hub, including tombstones.
 func (w *world) join(r *node, floor uint64) {
 	hub := w.nodes[0]
 	was := r.joined
@@ -278,7 +278,7 @@ func (w *world) subscribe(i int, n *node) {
 	}
 	cur, outcome := n.log.Subscribe(since, c.view)
 	if outcome == channel.Ahead {
-		c.lossy = true // what is evicted while it waits cannot be counted
+		c.lossy = true // entries that are evicted while it waits cannot be counted
 		switch {
 		case w.plant == answerAhead:
 			cur = n.log.At(n.log.Head())
@@ -347,7 +347,7 @@ func (w *world) asDelta(c channel.Cursor, d channel.Delivery) bool {
 	}
 }
 
-// quiesce lets everything arrive everywhere and checks that every client has what the channel has.
+// quiesce delivers everything everywhere, and checks that every client has the channel's state.
 func (w *world) quiesce() error {
 	w.arrive(len(w.pending))
 	for _, r := range w.nodes[1:] {
@@ -375,7 +375,7 @@ func (w *world) quiesce() error {
 	return w.err()
 }
 
-// checkComplete: at rest nothing may be missing behind the last entry a stream client got.
+// checkComplete: at rest no entry may be missing after the last one that a stream client got.
 func (w *world) checkComplete(c *client) {
 	for _, p := range w.between(c.pos.Offset, w.offset) {
 		if p.Op != push.Clear && c.view.Matches(p.Tags) && p.Offset > w.nodes[0].log.Floor() {

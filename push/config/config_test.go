@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/admission"
 	"github.com/sluice-push/sluice/push/config"
 )
 
@@ -48,7 +49,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// The examples in the default file are there to be used: with their # removed the file loads.
+// The examples in the default file are valid: if their # is removed, the file loads.
 func TestDefaultExamples(t *testing.T) {
 	text := regexp.MustCompile(`(?m)^( *)#(\S)`).ReplaceAllString(defaultText(t), "$1$2")
 	c := load(t, text)
@@ -60,7 +61,7 @@ func TestDefaultExamples(t *testing.T) {
 	}
 }
 
-// The default file mentions every key there is.
+// The default file mentions every key.
 func TestDefaultFileIsComplete(t *testing.T) {
 	text := defaultText(t)
 	var walk func(typ reflect.Type)
@@ -85,9 +86,10 @@ func TestDefaultFileIsComplete(t *testing.T) {
 const full = `
 listen: "127.0.0.1:8100"
 internal: ""
+tcp: {listen: "unix:/run/sluice.sock", tls: {cert: /etc/cert.pem, key: /etc/key.pem}}
 role: all
 data: /var/lib/sluice
-broker: {kind: nats, url: "nats://a:4222, tls://b:4222", credentials: /etc/creds, replicas: 3, sync: always, max_store: 1GiB}
+broker: {kind: nats, nats: {url: "nats://a:4222, tls://b:4222", credentials: /etc/creds, replicas: 3, sync: always, max_store: 1GiB}}
 auth: {anonymous: true}
 api:
   keys:
@@ -129,20 +131,21 @@ func TestLoadFile(t *testing.T) {
 	minute := config.Duration(time.Minute)
 	want := &config.Config{
 		Listen: "127.0.0.1:8100",
+		TCP:    config.TCP{Listen: "unix:/run/sluice.sock", TLS: config.TLS{Cert: "/etc/cert.pem", Key: "/etc/key.pem"}},
 		Data:   "/var/lib/sluice",
 		Role:   config.RoleAll,
-		Broker: config.Broker{
-			Kind: config.BrokerNATS, URL: "nats://a:4222, tls://b:4222", Credentials: "/etc/creds", Replicas: 3,
+		Broker: config.Broker{Kind: config.BrokerNATS, NATS: config.NATS{
+			URL: "nats://a:4222, tls://b:4222", Credentials: "/etc/creds", Replicas: 3,
 			Sync: config.SyncAlways, MaxStore: 1 << 30,
-		},
-		Auth: config.Auth{Anonymous: true},
+		}},
+		Auth: config.Auth{Anonymous: true, JWT: config.Default().Auth.JWT, SubscriptionJWT: config.Default().Auth.SubscriptionJWT},
 		API: config.API{Keys: []config.APIKey{{
 			Name: "backend", Hash: hash,
 			Scopes: []config.Scope{config.ScopePublish, config.ScopeRead, config.ScopeControl},
 		}}},
 		Limits: config.Limits{
 			MessageBytes: 1e6, SendBuffer: 128 << 10, WriteTimeout: config.Duration(10 * time.Second), Sessions: 10, SessionsPerAddress: 5,
-			CommandsPerSession: 1000, CommandsPerAddress: 100_000,
+			CommandsPerSession: 1000, CommandsPerAddress: 100_000, Dry: []admission.Name{},
 		},
 		Ping: config.Ping{Interval: minute, Timeout: minute / 120},
 		Namespaces: []config.Namespace{{
@@ -200,14 +203,45 @@ func TestPrecedence(t *testing.T) {
 
 // samples holds for every key outside lists a value that is not its default.
 var samples = map[string]string{
-	"listen": ":7", "internal": ":8", "auth.anonymous": "true", "limits.message_bytes": "1MiB", "limits.send_buffer": "32KiB", "limits.write_timeout": "20s",
+	"listen": ":7", "internal": ":8", "auth.anonymous": "true", "auth.personal_channel": "true",
+	"auth.jwt.user_claim": "user", "auth.jwt.leeway": "1m", "auth.subscription_jwt.user_claim": "user", "auth.subscription_jwt.leeway": "1m",
+	"limits.message_bytes": "1MiB", "limits.send_buffer": "32KiB", "limits.write_timeout": "20s",
 	"limits.backlog": "8MiB", "limits.sessions": "7", "limits.commands_per_session": "5", "limits.commands_per_address": "6", "limits.sessions_per_address": "8", "limits.subscriptions_per_session": "9", "limits.bandwidth": "10KiB", "linger": "1s",
+	"limits.sessions_per_user": "3", "limits.connects": "100", "limits.connects_per_address": "10", "limits.bytes_per_session": "1MiB",
+	"limits.token_checks": "4", "limits.dry": "[connects, backlog]",
 	"ping.interval": "60s", "ping.timeout": "3s", "namespaces": "[{name: x}]",
-	"origins":  `["https://example.org"]`,
-	"api.keys": `[{name: x, hash: "` + config.HashKey("k") + `", scopes: [read]}]`,
-	"data":     "/x", "broker.url": "nats://h:1", "broker.listen": "127.0.0.1:1", "broker.sync": "always", "broker.max_store": "1GiB",
+	"compression":     "true",
+	"trusted_proxies": "[10.0.0.0/8]",
+	"origins":         `["https://example.org"]`,
+	"api.keys_file":   "/etc/keys.yaml",
+	"api.keys":        `[{name: x, hash: "` + config.HashKey("k") + `", scopes: [read]}]`,
+	"grpc.listen":     ":9", "grpc.shared": "true",
+	"tcp.listen": "unix:/x", "tcp.tls.cert": "/c", "tcp.tls.key": "/k",
+	"data": "/x", "broker.nats.url": "nats://h:1", "broker.nats.listen": "127.0.0.1:1", "broker.nats.sync": "always", "broker.nats.max_store": "1GiB",
 	// These have no other value that is valid alone; a wrong one must be refused, which shows that the variable is read.
-	"role": "hub", "broker.kind": "kafka", "broker.replicas": "2", "broker.credentials": "x",
+	"auth.jwt.algorithms": "[HS256]", "auth.jwt.secret": "x", "auth.jwt.secret_file": "x", "auth.jwt.previous_secret_file": "x", "auth.jwt.public_key_file": "x", "auth.jwt.jwks_url": "x",
+	"auth.jwt.issuer": "x", "auth.jwt.audience": "[x]",
+	"auth.subscription_jwt.algorithms": "[HS256]", "auth.subscription_jwt.secret": "x", "auth.subscription_jwt.secret_file": "x", "auth.subscription_jwt.previous_secret_file": "x",
+	"auth.subscription_jwt.public_key_file": "x", "auth.subscription_jwt.jwks_url": "x", "auth.subscription_jwt.issuer": "x", "auth.subscription_jwt.audience": "[x]",
+	"role": "hub", "broker.kind": "kafka", "broker.nats.replicas": "2", "broker.nats.credentials": "x", "tls.cert": "x", "tls.key": "x",
+	"proxy_protocol": "true", "tcp.proxy_protocol": "true",
+	"internal_tls.cert": "x", "internal_tls.key": "x", "internal_tls.client_ca": "x", "internal_tls.require_client": "true",
+	"tls.client_ca": "x", "tls.require_client": "true", "tcp.tls.client_ca": "x", "tcp.tls.require_client": "true", "auth.client_certificates": "true",
+}
+
+// isRefusedAlone reports whether the sample of a key is refused: because of itself, or because other keys have to be set with it.
+func isRefusedAlone(key string) bool {
+	if strings.Contains(key, "tls.") {
+		return true
+	}
+	group, name, _ := strings.Cut(strings.TrimPrefix(key, "auth."), ".")
+	if group == "jwt" || group == "subscription_jwt" {
+		return name != "user_claim" && name != "leeway"
+	}
+	return slices.Contains([]string{
+		"role", "broker.kind", "broker.nats.replicas", "broker.nats.credentials",
+		"proxy_protocol", "tcp.proxy_protocol", "auth.client_certificates",
+	}, key)
 }
 
 // Every key can be set by its variable and by a flag; a key that is added without a sample fails here.
@@ -225,8 +259,8 @@ func TestEveryKeyHasVariableAndFlag(t *testing.T) {
 			name := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 			fromEnv, errEnv := config.Parse("", nil, []string{name + "=" + value}, nil)
 			fromFlag, errFlag := config.Parse("", nil, nil, map[string]string{key: value})
-			if slices.Contains([]string{"role", "broker.kind", "broker.replicas", "broker.credentials"}, key) {
-				if errEnv == nil || errFlag == nil || !strings.Contains(errEnv.Error(), "in "+name) {
+			if isRefusedAlone(key) {
+				if errEnv == nil || errFlag == nil || !strings.Contains(errEnv.Error(), "("+name) {
 					t.Errorf("errors = %v, %v: want both to refuse %s", errEnv, errFlag, value)
 				}
 				return

@@ -14,32 +14,32 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The decoder walks the YAML tree and the Go type side by side, so that it can name the place of everything it refuses and go on
-// after it. The library's own decoder stops at the first error.
+// The decoder walks the YAML tree and the Go type side by side. So it can report the place of every problem and continue after it. The library's
+// own decoder stops at the first error.
 
 const (
-	// maxText bounds the YAML text that is looked at.
+	// maxText is the largest YAML text, in bytes.
 	maxText = 256 << 10
-	// maxNesting bounds the open brackets in it: the parser takes time with the square of their number.
+	// maxNesting is how deep brackets may be nested: the time of the parser grows with the square of that.
 	maxNesting = 64
-	// maxInt bounds plain numbers: nine digits, which an int holds everywhere.
+	// maxInt is the largest plain number: nine digits, which fit an int on all platforms.
 	maxInt = 999_999_999
 )
 
-// decoder puts YAML text from one source into a configuration.
+// decoder decodes YAML text from one source into a configuration.
 type decoder struct {
 	report *report
 	from   origin
 }
 
-// setDefaulter is a type of list entry that does not begin as its zero value.
+// setDefaulter is a type of list entry whose initial value is not its zero value.
 type setDefaulter interface{ setDefaults() }
 
 // text decodes YAML text into v, which is the value of key.
 func (d *decoder) text(key string, text []byte, v reflect.Value) {
 	start := origin{d.from.kind, d.from.name, 1, 1}
 	if len(text) > maxText {
-		d.report.add(key, d.from, "text has %d bytes, at most %d are allowed", len(text), maxText)
+		d.report.add(key, d.from, "the text has %d bytes, at most %d are allowed", len(text), maxText)
 		return
 	}
 	if nesting(text) > maxNesting {
@@ -66,7 +66,7 @@ func (d *decoder) text(key string, text []byte, v reflect.Value) {
 	d.value(key, docs[0].Body, v)
 }
 
-// nesting returns the largest number of brackets open at a time, not knowing text from structure: enough for a guard.
+// nesting returns the largest number of brackets that are open at a time. It counts those in strings too, which is enough for a guard.
 func nesting(text []byte) int {
 	depth, most := 0, 0
 	for _, c := range text {
@@ -81,21 +81,21 @@ func nesting(text []byte) int {
 	return most
 }
 
-// syntax notes an error of the YAML parser.
+// syntax reports an error of the YAML parser.
 func (d *decoder) syntax(key string, start origin, err error) {
 	var e yaml.Error
 	if !errors.As(err, &e) || e.GetToken() == nil {
-		d.report.add(key, start, "not YAML: %s", err)
+		d.report.add(key, start, "invalid YAML: %s", err)
 		return
 	}
-	d.report.add(key, d.at(e.GetToken()), "not YAML: %s", e.GetMessage())
+	d.report.add(key, d.at(e.GetToken()), "invalid YAML: %s", e.GetMessage())
 }
 
 func (d *decoder) at(t *token.Token) origin {
 	return origin{d.from.kind, d.from.name, t.Position.Line, t.Position.Column}
 }
 
-// place is where a value begins for people: a mapping's own token is its first colon.
+// place returns the place where a value begins for a reader. The token of a mapping itself is its first colon.
 func (d *decoder) place(n ast.Node) origin {
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -129,7 +129,7 @@ func (d *decoder) value(key string, n ast.Node, v reflect.Value) {
 	}
 }
 
-// mapping decodes n into the struct v. No value at all, as when everything below the key is a comment, changes nothing.
+// mapping decodes n into the struct v. If there is no value, as when every line below the key is a comment, nothing changes.
 func (d *decoder) mapping(key string, n ast.Node, v reflect.Value) {
 	var entries []*ast.MappingValueNode
 	switch n := n.(type) {
@@ -158,7 +158,7 @@ func (d *decoder) mapping(key string, n ast.Node, v reflect.Value) {
 		case !known:
 			d.report.add(path, at, "unknown key").Nearest = nearest(name.Value, fields.names)
 		case again:
-			d.report.add(path, at, "key is there twice (first in line %d)", first.line)
+			d.report.add(path, at, "duplicate key, first in line %d", first.line)
 		default:
 			seen[name.Value] = at
 			d.value(path, e.Value, v.Field(i))
@@ -166,7 +166,7 @@ func (d *decoder) mapping(key string, n ast.Node, v reflect.Value) {
 	}
 }
 
-// sequence decodes n into the slice v, replacing what was in it. No value at all changes nothing.
+// sequence decodes n into the slice v, replacing its content. If there is no value, nothing changes.
 func (d *decoder) sequence(key string, n ast.Node, v reflect.Value) {
 	if n.Type() == ast.NullType {
 		return
@@ -187,7 +187,7 @@ func (d *decoder) sequence(key string, n ast.Node, v reflect.Value) {
 	v.Set(list)
 }
 
-// scalar decodes a single value. Each kind of value takes the YAML types that cannot be misread; sizes also plain numbers.
+// scalar decodes a single value. Each Go type accepts the YAML types that cannot be misread; sizes also accept plain numbers.
 func (d *decoder) scalar(key string, n ast.Node, v reflect.Value) {
 	want, accepted := "text", false
 	text := n.GetToken().Value
@@ -222,10 +222,10 @@ func (d *decoder) scalar(key string, n ast.Node, v reflect.Value) {
 	}
 }
 
-// isPlainInt reports whether v is a number without a notation of its own.
+// isPlainInt reports whether v is a number without units.
 func isPlainInt(v reflect.Value) bool { return v.Kind() == reflect.Int }
 
-// setScalar sets v from its text form. Variables and flags come here directly: their text is not YAML.
+// setScalar sets v from its text form. Variables and flags are set by it directly, because their text is not YAML.
 func setScalar(v reflect.Value, text string) error {
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		return u.UnmarshalText([]byte(text))
@@ -235,7 +235,7 @@ func setScalar(v reflect.Value, text string) error {
 		v.SetString(text)
 	case reflect.Bool:
 		if text != "true" && text != "false" {
-			return fmt.Errorf("%s is neither true nor false", quote(text))
+			return fmt.Errorf("%s is not a boolean: use true or false", quote(text))
 		}
 		v.SetBool(text == "true")
 	case reflect.Int:
@@ -250,12 +250,12 @@ func setScalar(v reflect.Value, text string) error {
 	return nil
 }
 
-// wrongType notes that n is not of the wanted type.
+// wrongType reports that n does not have the wanted type.
 func (d *decoder) wrongType(key string, n ast.Node, want string) {
-	d.report.add(key, d.place(n), "wrong type (%s instead of %s)", kindOf(n), want)
+	d.report.add(key, d.place(n), "wrong type: expected %s, not %s", want, kindOf(n))
 }
 
-// kindOf names what n is.
+// kindOf returns the name of the type of n for messages.
 func kindOf(n ast.Node) string {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -263,7 +263,7 @@ func kindOf(n ast.Node) string {
 	case *ast.SequenceNode:
 		return "a list"
 	case *ast.NullNode:
-		return "nothing"
+		return "an empty value"
 	case *ast.BoolNode:
 		return "true or false"
 	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
@@ -298,7 +298,7 @@ func join(key, name string) string {
 	return key + "." + clean(name)
 }
 
-// clean makes the name of a key that somebody wrote fit into one line of an error message.
+// clean escapes the name of a key in the input, so that it fits on one line of an error message.
 func clean(name string) string {
 	return strings.Trim(quote(name), `"`)
 }

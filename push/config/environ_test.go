@@ -27,7 +27,7 @@ func TestKubernetesServices(t *testing.T) {
 	}
 }
 
-// What only resembles such a variable is a mistake as ever.
+// A variable that only resembles these is an unknown variable.
 func TestNearKubernetesServices(t *testing.T) {
 	for _, v := range []string{
 		"SLUICE_PORT=8000", "SLUICE_INTERNAL_PORT=9000", "SLUICE_PORT_8000=8000", "SLUICE_SERVICE=x", "SLUICE_SERVICE_PORT=x",

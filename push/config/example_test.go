@@ -12,8 +12,8 @@ func ExampleParse() {
 	fmt.Println(err)
 	// Output:
 	// config: 2 problems:
-	//   namspaces: unknown key at config.yaml:3:1, did you mean namespaces?
-	//   listen: "8000" is not an address (host:port or :port) in SLUICE_LISTEN
+	//   namspaces: unknown key, did you mean namespaces? (config.yaml:3:1)
+	//   listen: "8000" is not an address: use host:port or :port (SLUICE_LISTEN)
 }
 
 func ExampleLoad() {

@@ -1,4 +1,4 @@
 package config
 
-// Nearest is the search for the name that was probably meant.
+// Nearest returns the name that was probably meant.
 var Nearest = nearest

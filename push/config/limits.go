@@ -2,15 +2,16 @@ package config
 
 import "fmt"
 
-// frameMost is what a message of many commands may be where a client may have any number of subscriptions.
+// frameMost is the largest message of several commands if the number of a client's subscriptions has no limit.
 const frameMost = 16 << 20
 
-// FrameBytes is how long a message of many commands of a client may be: long enough for the SDKs to subscribe again, in one message, to as many
-// channels as they may be subscribed to. It is more than MessageBytes, so that a client whose command is a little too long is told so and not cut.
+// FrameBytes is the largest message of several commands from a client, in bytes. It is large enough for SDKs to renew all allowed subscriptions
+// in one message. It is larger than MessageBytes, so that a client whose command is a little too long gets an error instead of a closed
+// connection.
 func (l Limits) FrameBytes() int {
 	const (
-		each = 1 << 10  // a command to subscribe, with the longest names
-		room = 64 << 10 // by which a command may be too long without a cut
+		each = 1 << 10  // bytes of a subscribe command with the longest names
+		room = 64 << 10 // by how many bytes a command may be too long before the connection is closed
 	)
 	all := l.SubscriptionsPerSession
 	if all == 0 || all > frameMost/each {
@@ -19,23 +20,26 @@ func (l Limits) FrameBytes() int {
 	return max(int(l.MessageBytes)+room, all*each)
 }
 
-// Warnings says what is allowed and cannot be meant: limits that keep each other from being used.
+// Warnings describes settings that are valid but cannot be intended, such as a limit that makes another one unreachable.
 func (c *Config) Warnings() []string {
 	var out []string
 	l := c.Limits
 	warn := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if n, subs := 10*l.CommandsPerSession, l.SubscriptionsPerSession; n > 0 && (subs == 0 || subs >= n) {
-		warn("limits.commands_per_session: %d a second are %d at once, with which a client cannot subscribe again to as many channels as "+
+		warn("limits.commands_per_session: %d per second allow a burst of %d, too few to resubscribe to as many channels as "+
 			"limits.subscriptions_per_session allows", l.CommandsPerSession, n)
 	}
 	if l.CommandsPerAddress > 0 && (l.CommandsPerSession == 0 || l.CommandsPerSession > l.CommandsPerAddress) {
-		warn("limits.commands_per_address: one client may send more than all of an address together (limits.commands_per_session)")
+		warn("limits.commands_per_address: lower than limits.commands_per_session, so one client may send more than its whole address")
 	}
 	if l.Sessions > 0 && l.SessionsPerAddress > l.Sessions {
-		warn("limits.sessions_per_address: more than limits.sessions, which is for all addresses together")
+		warn("limits.sessions_per_address: higher than limits.sessions, which is for all addresses together")
+	}
+	if l.Connects > 0 && l.ConnectsPerAddress > l.Connects {
+		warn("limits.connects_per_address: higher than limits.connects, which is for all addresses together")
 	}
 	if l.Bandwidth > 0 && l.Bandwidth < l.MessageBytes/10 {
-		warn("limits.bandwidth: a publication of limits.message_bytes takes a client more than ten seconds")
+		warn("limits.bandwidth: sending a publication of limits.message_bytes takes more than ten seconds")
 	}
 	return out
 }

@@ -11,7 +11,7 @@ import (
 
 // TestLimitRanges: every limit is valid at both ends of its range, and not one beyond them.
 func TestLimitRanges(t *testing.T) {
-	const none = -1 // there is no end that a configuration could reach
+	const none = -1 // the range has no end that a configuration could reach
 	tests := []struct {
 		key       string
 		broker    string
@@ -23,10 +23,15 @@ func TestLimitRanges(t *testing.T) {
 		{"backlog", "nats", 1 << 20, 1 << 50}, // and 0
 		{"sessions", "nats", 0, none},
 		{"sessions_per_address", "nats", 0, none},
+		{"sessions_per_user", "nats", 0, none},
+		{"connects", "nats", 0, 1_000_000},
+		{"connects_per_address", "nats", 0, 1_000_000},
 		{"commands_per_session", "nats", 0, 1_000_000},
 		{"commands_per_address", "nats", 0, 1_000_000},
+		{"bytes_per_session", "nats", 0, 4 << 30},
 		{"subscriptions_per_session", "nats", 0, none},
 		{"bandwidth", "nats", 0, 4 << 30},
+		{"token_checks", "nats", 0, 10_000},
 	}
 	for _, tt := range tests {
 		t.Run(tt.broker+"/"+tt.key, func(t *testing.T) {

@@ -22,17 +22,25 @@ func WriteDefault(w io.Writer) error {
 	return err
 }
 
-// Load returns the configuration of a node: the defaults, changed by the file at path (none when path is empty), then by the
-// environment variables (as [os.Environ] returns them), then by overrides, which hold the values of command line flags by the
-// path of their key, as in "limits.sessions". Lists in variables and overrides are YAML text, everything else is taken as it
-// is; an empty variable counts as not set, an empty override does not. Variables that Kubernetes sets for a Service called sluice are passed
-// over.
+// Load returns the configuration of a node. It begins with the defaults and applies the file at path (none if path is empty), then the
+// environment variables (as [os.Environ] returns them), then overrides. These contain the values of command line flags by the path of their key,
+// such as "limits.sessions". Lists in variables and overrides are YAML text; other values are used literally. An empty variable counts as not
+// set, an empty override does not. Variables that Kubernetes sets for a Service named sluice are ignored.
 //
-// The error is an [*Error] that holds all problems, or the one of opening and reading the file.
+// The error is an [*Error] with all problems, or the error of opening and reading the file.
 func Load(path string, environ []string, overrides map[string]string) (*Config, error) {
 	if path == "" {
 		return Parse("", nil, environ, overrides)
 	}
+	text, err := readText(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, text, environ, overrides)
+}
+
+// readText returns the text of a file, at most a byte more than is allowed.
+func readText(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
@@ -42,10 +50,10 @@ func Load(path string, environ []string, overrides map[string]string) (*Config, 
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	return Parse(path, text, environ, overrides)
+	return text, nil
 }
 
-// Parse is [Load] for the text of a file that was read already; name stands for the file in errors.
+// Parse is [Load] for the text of a file. name is the name of the file in errors.
 func Parse(name string, text []byte, environ []string, overrides map[string]string) (*Config, error) {
 	c, r := Default(), newReport()
 	v := reflect.ValueOf(c).Elem()
@@ -59,13 +67,13 @@ func Parse(name string, text []byte, environ []string, overrides map[string]stri
 	return c, nil
 }
 
-// byteOrderMark is what some editors put before UTF-8 text.
+// byteOrderMark is a prefix that some editors write before UTF-8 text.
 var byteOrderMark = []byte("\ufeff")
 
-// envPrefix begins the names of all variables.
+// envPrefix is the beginning of the names of all variables.
 const envPrefix = "SLUICE_"
 
-// otherVariables belong to commands, not to the configuration.
+// otherVariables are variables of commands, not of the configuration.
 var otherVariables = [...]string{"SLUICE_API_KEY", "SLUICE_URL"}
 
 // serviceVariable matches the variables that Kubernetes sets in each container for a Service whose name begins with "sluice". The form without
@@ -99,7 +107,7 @@ func leavesOf(leaves []leaf, prefix string, v reflect.Value) []leaf {
 	return leaves
 }
 
-// set gives the leaf a new value from a variable or flag.
+// set sets the value of the leaf from a variable or flag.
 func (l leaf) set(r *report, from origin, text string) {
 	if l.value.Kind() == reflect.Slice {
 		(&decoder{r, from}).text(l.key, []byte(text), l.value)

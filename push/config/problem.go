@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Error is everything that is wrong with a configuration. Problems is never empty; those of the file come first, in the order
-// of its lines, then those of variables and flags by name.
+// Error contains all problems of a configuration. Problems is never empty. The problems of the file come first, in the order of its lines, then
+// those of variables and flags by name.
 type Error struct {
 	Problems []Problem
 }
@@ -25,40 +25,40 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("config: %d problems:\n  %s", len(lines), strings.Join(lines, "\n  "))
 }
 
-// Problem is one thing that is wrong with a configuration.
+// Problem is one mistake in a configuration.
 type Problem struct {
-	// Key is the path of the key ("namespaces[1].name") or the name of the variable; empty when the file as a whole is wrong.
+	// Key is the path of the key ("namespaces[1].name"), or the name of the variable. It is empty if the problem concerns the file as a whole.
 	Key string
 	// Message says what is wrong.
 	Message string
-	// Source is the file, the variable ("SLUICE_LISTEN") or the flag ("flag listen"); empty for a value that was set by code.
+	// Source is the file, the variable ("SLUICE_LISTEN") or the flag ("flag listen"). It is empty for a value that was set by code.
 	Source string
-	// Line and Column are the place in Source, from 1; 0 when Source is not YAML text.
+	// Line and Column are the place in Source, from 1. They are 0 if Source is not YAML text.
 	Line, Column int
-	// Nearest is the known name that was probably meant; empty when none is near.
+	// Nearest is the known name that was probably meant; empty if none is similar.
 	Nearest string
 }
 
-// String returns the problem in one line: "namspaces: unknown key at config.yaml:7:1, did you mean namespaces?".
+// String returns the problem in one line: "namspaces: unknown key, did you mean namespaces? (config.yaml:7:1)".
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.Key != "" {
 		b.WriteString(p.Key + ": ")
 	}
 	b.WriteString(p.Message)
-	switch {
-	case p.Line > 0:
-		fmt.Fprintf(&b, " at %s:%d:%d", p.Source, p.Line, p.Column)
-	case p.Source != "":
-		b.WriteString(" in " + p.Source)
-	}
 	if p.Nearest != "" {
 		fmt.Fprintf(&b, ", did you mean %s?", p.Nearest)
+	}
+	switch {
+	case p.Line > 0:
+		fmt.Fprintf(&b, " (%s:%d:%d)", p.Source, p.Line, p.Column)
+	case p.Source != "":
+		b.WriteString(" (" + p.Source + ")")
 	}
 	return b.String()
 }
 
-// origin is where a value came from.
+// origin is the source of a value, and the place in it.
 type origin struct {
 	kind         originKind
 	name         string
@@ -74,13 +74,13 @@ const (
 	fromFlag
 )
 
-// report collects the problems of one load and remembers where each value came from, by the path of its key.
+// report collects the problems of one load. It also remembers the origin of each value, by the path of its key.
 type report struct {
 	problems []located
 	origins  map[string]origin
 }
 
-// located is a problem with what orders it among others.
+// located is a problem with its sort key.
 type located struct {
 	Problem
 	kind originKind
@@ -88,7 +88,7 @@ type located struct {
 
 func newReport() *report { return &report{origins: make(map[string]origin)} }
 
-// add notes a problem at a known place.
+// add adds a problem at a known place.
 func (r *report) add(key string, at origin, format string, args ...any) *located {
 	r.problems = append(r.problems, located{
 		Problem: Problem{Key: key, Message: fmt.Sprintf(format, args...), Source: at.name, Line: at.line, Column: at.column},
@@ -97,7 +97,7 @@ func (r *report) add(key string, at origin, format string, args ...any) *located
 	return &r.problems[len(r.problems)-1]
 }
 
-// set notes where the value of a key came from; what was known of the keys below it holds no longer.
+// set records the origin of the value of a key, and drops those of the keys below it.
 func (r *report) set(key string, at origin) {
 	for k := range r.origins {
 		if below(k, key) {
@@ -107,8 +107,8 @@ func (r *report) set(key string, at origin) {
 	r.origins[key] = at
 }
 
-// invalid notes that the value of a key is out of range, unless the key already has a problem or lies below one that has:
-// then its value is not what somebody wrote.
+// invalid adds a problem for a value out of range, at its origin. If the key, or one above it, already has a problem, invalid does nothing: the
+// value is then not the operator's.
 func (r *report) invalid(key, format string, args ...any) {
 	for _, p := range r.problems {
 		if p.Key == key || below(key, p.Key) {
@@ -126,7 +126,7 @@ func (r *report) invalid(key, format string, args ...any) {
 	r.add(key, at, format, args...)
 }
 
-// err returns what was collected as an *Error, nil if that is nothing.
+// err returns the problems as an *Error, nil if there are none.
 func (r *report) err() error {
 	if len(r.problems) == 0 {
 		return nil
@@ -142,7 +142,7 @@ func (r *report) err() error {
 	return e
 }
 
-// parent returns the path of the key that holds key, empty for a key at the top.
+// parent returns the path of the key above key, empty for a key at the top.
 func parent(key string) string { return key[:max(strings.LastIndexAny(key, ".["), 0)] }
 
 // below reports whether key lies below the key at path.
@@ -151,7 +151,7 @@ func below(key, path string) bool {
 	return ok && path != "" && rest != "" && (rest[0] == '.' || rest[0] == '[')
 }
 
-// nearest returns the name that was probably meant by a misspelt one, empty when none is near.
+// nearest returns the name that was probably meant by a misspelt one, empty if none is similar.
 func nearest(misspelt string, names []string) string {
 	const most = 64 // longer than any name
 	if len(misspelt) > most {
@@ -166,8 +166,8 @@ func nearest(misspelt string, names []string) string {
 	return best
 }
 
-// editDistance is the number of bytes to insert, delete or replace to turn a into b; swapping two neighbours counts once. Case
-// does not count.
+// editDistance returns the number of bytes to insert, delete or replace to turn a into b. A swap of two neighbours counts once, and case is
+// ignored.
 func editDistance(a, b string) int {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	two, one, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)

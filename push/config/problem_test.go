@@ -66,27 +66,27 @@ func TestErrorsOfVariablesAndFlags(t *testing.T) {
 		{name: "whole group", env: []string{"SLUICE_LIMITS={}"}, want: "config: SLUICE_LIMITS: unknown variable"},
 		{
 			name: "bad value", env: []string{"SLUICE_LINGER=soon"},
-			want: `config: linger: "soon" is not a duration (like 250ms, 10s, 5m, 1h30m) in SLUICE_LINGER`,
+			want: `config: linger: "soon" is not a duration: use a number and a unit, such as 250ms, 10s, 5m or 1h30m (SLUICE_LINGER)`,
 		},
 		{
 			name: "bad bool", env: []string{"SLUICE_AUTH_ANONYMOUS=yes"},
-			want: `config: auth.anonymous: "yes" is neither true nor false in SLUICE_AUTH_ANONYMOUS`,
+			want: `config: auth.anonymous: "yes" is not a boolean: use true or false (SLUICE_AUTH_ANONYMOUS)`,
 		},
 		{
 			name: "out of range", env: []string{"SLUICE_LIMITS_SESSIONS=-1"},
-			want: "config: limits.sessions: -1 is out of range (0 to 999999999) in SLUICE_LIMITS_SESSIONS",
+			want: "config: limits.sessions: -1 is out of range: use 0 to 999999999 (SLUICE_LIMITS_SESSIONS)",
 		},
 		{
 			name: "list", env: []string{"SLUICE_NAMESPACES=[{nme: a}]"},
-			want: "config: namespaces[0].nme: unknown key at SLUICE_NAMESPACES:1:3, did you mean name?",
+			want: "config: namespaces[0].nme: unknown key, did you mean name? (SLUICE_NAMESPACES:1:3)",
 		},
 		{
 			name: "not a list", env: []string{"SLUICE_NAMESPACES=a"},
-			want: "config: namespaces: wrong type (text instead of a list) at SLUICE_NAMESPACES:1:1",
+			want: "config: namespaces: wrong type: expected a list, not text (SLUICE_NAMESPACES:1:1)",
 		},
 		{
 			name: "flag", flags: map[string]string{"listen": "8000"},
-			want: `config: listen: "8000" is not an address (host:port or :port) in flag listen`,
+			want: `config: listen: "8000" is not an address: use host:port or :port (flag listen)`,
 		},
 		{
 			name: "unknown flag", flags: map[string]string{"lisen": ":1"},
@@ -95,9 +95,9 @@ func TestErrorsOfVariablesAndFlags(t *testing.T) {
 		{
 			name: "several", env: []string{"SLUICE_ROLE=hub", "SLUICE_LISTEN=x"}, flags: map[string]string{"linger": "x"},
 			want: "config: 3 problems:\n" +
-				"  listen: \"x\" is not an address (host:port or :port) in SLUICE_LISTEN\n" +
-				"  role: \"hub\" is not a role of this release (only all is) in SLUICE_ROLE\n" +
-				"  linger: \"x\" is not a duration (like 250ms, 10s, 5m, 1h30m) in flag linger",
+				"  listen: \"x\" is not an address: use host:port or :port (SLUICE_LISTEN)\n" +
+				"  role: unknown role \"hub\": this release supports only all (SLUICE_ROLE)\n" +
+				"  linger: \"x\" is not a duration: use a number and a unit, such as 250ms, 10s, 5m or 1h30m (flag linger)",
 		},
 	}
 	for _, tt := range tests {
@@ -110,7 +110,7 @@ func TestErrorsOfVariablesAndFlags(t *testing.T) {
 	}
 }
 
-// What an environment variable replaces is not judged any more, and what it brings is found in the variable.
+// If an environment variable replaces a value of the file, only the new value is checked, and its problems name the variable.
 func TestOriginFollowsTheValue(t *testing.T) {
 	file := "namespaces:\n  - name: a\n    durable: true\n"
 	env := []string{"SLUICE_NAMESPACES=[{name: b}, {name: b}]"}
@@ -120,7 +120,7 @@ func TestOriginFollowsTheValue(t *testing.T) {
 		t.Fatalf("error = %v, want a *config.Error", err)
 	}
 	want := []config.Problem{{
-		Key: "namespaces[1].name", Message: `there is another namespace named "b"`, Source: "SLUICE_NAMESPACES", Line: 1, Column: 20,
+		Key: "namespaces[1].name", Message: `duplicate namespace "b"`, Source: "SLUICE_NAMESPACES", Line: 1, Column: 20,
 	}}
 	if !reflect.DeepEqual(e.Problems, want) {
 		t.Errorf("problems = %+v, want %+v", e.Problems, want)
@@ -133,8 +133,8 @@ func TestValidateByCode(t *testing.T) {
 	c.Namespaces[0].Mode = 9
 	c.Namespaces[0].Allow.Publish = []config.Caller{"root"}
 	want := "config: 3 problems:\n" +
-		"  listen: \"\" is not an address (host:port or :port)\n" +
-		"  namespaces[0].mode: unknown mode (use stream, value or table)\n" +
+		"  listen: \"\" is not an address: use host:port or :port\n" +
+		"  namespaces[0].mode: unknown mode: use stream, value or table\n" +
 		"  namespaces[0].allow.publish[0]: unknown name \"root\""
 	if err := c.Validate(); err == nil || err.Error() != want {
 		t.Errorf("error = %v\nwant    %s", err, want)

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Duration is a length of time, written with units as in "10m", "1h30m" or "250ms".
+// Duration is a length of time, written with units such as "10m", "1h30m" or "250ms".
 type Duration time.Duration
 
-// UnmarshalText accepts what [time.ParseDuration] accepts: a number needs a unit, except 0.
+// UnmarshalText accepts the format of [time.ParseDuration]: a number needs a unit, except 0.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("%s is not a duration (like 250ms, 10s, 5m, 1h30m)", quote(string(text)))
+		return fmt.Errorf("%s is not a duration: use a number and a unit, such as 250ms, 10s, 5m or 1h30m", quote(string(text)))
 	}
 	*d = Duration(v)
 	return nil
@@ -40,10 +40,10 @@ func (d Duration) String() string {
 	return s
 }
 
-// Sync is how often the disk is made to keep what was written: a [Duration], or [SyncAlways].
+// Sync is the interval at which written data is synced to the disk: a [Duration], or [SyncAlways].
 type Sync time.Duration
 
-// SyncAlways is written "always": the disk keeps a publication before it is acknowledged.
+// SyncAlways is written "always": a publication is synced before it is acknowledged.
 const SyncAlways Sync = -1
 
 // UnmarshalText accepts a duration and "always".
@@ -54,7 +54,7 @@ func (s *Sync) UnmarshalText(text []byte) error {
 	}
 	var d Duration
 	if err := d.UnmarshalText(text); err != nil {
-		return fmt.Errorf("%s is neither always nor a duration (like 10s, 2m)", quote(string(text)))
+		return fmt.Errorf("%s is not valid: use always, or a duration such as 10s or 2m", quote(string(text)))
 	}
 	*s = Sync(d)
 	return nil
@@ -71,7 +71,7 @@ func (s Sync) String() string {
 	return Duration(s).String()
 }
 
-// Durability says whether something survives the process: true, false, or auto, which is what the broker can do.
+// Durability says whether data survives the process: true, false, or auto, which means true if the broker supports it.
 type Durability uint8
 
 // The durabilities.
@@ -91,12 +91,12 @@ func (d *Durability) UnmarshalText(text []byte) error {
 	case "false":
 		*d = NotDurable
 	default:
-		return fmt.Errorf("%s is not true, false or auto", quote(string(text)))
+		return fmt.Errorf("%s is not valid: use true, false or auto", quote(string(text)))
 	}
 	return nil
 }
 
-// With decides for a broker, by its kind.
+// With returns whether data survives the process with a kind of broker.
 func (d Durability) With(kind string) bool {
 	return d == Durable || d == DurableIfPossible && kind != BrokerMemory
 }
@@ -111,7 +111,7 @@ var byteUnits = [...]struct {
 	size int64
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}}
 
-// UnmarshalText accepts a whole number, not negative, with an optional unit, which a space may precede.
+// UnmarshalText accepts a whole number that is not negative, with an optional unit, which a space may precede.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	number, factor := string(text), int64(1)
 	for _, u := range byteUnits {
@@ -125,7 +125,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%s is too large", quote(string(text)))
 	}
 	if err != nil {
-		return fmt.Errorf("%s is not a size (like 65536, 64KiB, 16MiB, 1MB)", quote(string(text)))
+		return fmt.Errorf("%s is not a size: use bytes or a unit, such as 65536, 64KiB, 16MiB or 1MB", quote(string(text)))
 	}
 	*b = Bytes(int64(v) * factor)
 	return nil
@@ -144,9 +144,9 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10)
 }
 
-// Hash recognises a key of the HTTP API without holding it: the SHA-256 of the key. Keys are long and random, not chosen by
-// people, so a fast hash without salt is enough. The zero Hash matches no key. It is never printed: all verbs of package fmt
-// and its text form show a placeholder.
+// Hash is the SHA-256 of a key of the HTTP API, which recognises the key without containing it. Keys are long and random, not chosen by people,
+// so a fast hash without salt suffices. The zero Hash matches no key. A Hash is never printed: all verbs of package fmt, and its text form, show
+// a placeholder.
 type Hash [sha256.Size]byte
 
 const (
@@ -154,31 +154,30 @@ const (
 	hashRedacted = "sha256:(hidden)"
 )
 
-// HashKey returns the hash of an API key in the form that a configuration holds: "sha256:" and 64 hexadecimal digits.
+// HashKey returns the hash of an API key in the form for a configuration: "sha256:" and 64 hexadecimal digits.
 func HashKey(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hashPrefix + hex.EncodeToString(sum[:])
 }
 
-// UnmarshalText accepts what [HashKey] returns. The error does not repeat the text, which may be the key itself, pasted by
-// mistake.
+// UnmarshalText accepts the result of [HashKey]. The error does not repeat the text, which may be the key itself, pasted by mistake.
 func (h *Hash) UnmarshalText(text []byte) error {
 	digits, ok := strings.CutPrefix(string(text), hashPrefix)
 	if !ok {
-		return fmt.Errorf("not a hash as `sluice config hash-key` prints it: %q has to come first", hashPrefix)
+		return fmt.Errorf("not a key hash: it must begin with %q, as `sluice config hash-key` prints it", hashPrefix)
 	}
 	if len(digits) != 2*sha256.Size {
-		return fmt.Errorf("not a hash: %q is followed by %d characters instead of %d", hashPrefix, len(digits), 2*sha256.Size)
+		return fmt.Errorf("not a key hash: %q must be followed by %[3]d hexadecimal digits, not %[2]d characters", hashPrefix, len(digits), 2*sha256.Size)
 	}
 	var v Hash
 	if _, err := hex.Decode(v[:], []byte(digits)); err != nil {
-		return fmt.Errorf("not a hash: only hexadecimal digits may follow %q", hashPrefix)
+		return fmt.Errorf("not a key hash: only hexadecimal digits may follow %q", hashPrefix)
 	}
 	*h = v
 	return nil
 }
 
-// Match reports whether key is the key with this hash, in a time that does not depend on how much of it is right.
+// Match reports whether key is the key with this hash. The time does not depend on how much of the key is right.
 func (h Hash) Match(key string) bool {
 	sum := sha256.Sum256([]byte(key))
 	return h != Hash{} && subtle.ConstantTimeCompare(sum[:], h[:]) == 1
@@ -203,7 +202,7 @@ func (c *Caller) UnmarshalText(text []byte) error {
 	return oneOf(c, text, "caller", CallerAnonymous, CallerUser, CallerAPI)
 }
 
-// oneOf sets dst to the one of values that text spells.
+// oneOf sets dst to the value whose text is given.
 func oneOf[T ~string](dst *T, text []byte, what string, values ...T) error {
 	names := make([]string, len(values))
 	for i, v := range values {
@@ -213,18 +212,26 @@ func oneOf[T ~string](dst *T, text []byte, what string, values ...T) error {
 		}
 		names[i] = string(v)
 	}
-	return fmt.Errorf("unknown %s %s (use %s)", what, quote(string(text)), choices(names))
+	return fmt.Errorf("unknown %s %s: use %s", what, quote(string(text)), choices(names))
 }
 
-// choices joins names as people say them: "a, b or c".
-func choices(names []string) string {
-	if len(names) == 1 {
-		return names[0]
+// choices joins names for a sentence: "a, b or c".
+func choices[T ~string](names []T) string {
+	var b strings.Builder
+	for i, name := range names {
+		switch i {
+		case 0:
+		case len(names) - 1:
+			b.WriteString(" or ")
+		default:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(name))
 	}
-	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+	return b.String()
 }
 
-// quote returns s in quotes for an error message, cut to a length that fits a line.
+// quote returns s in quotes for an error message, shortened to fit a line.
 func quote(s string) string {
 	const most = 40
 	if len(s) > most {

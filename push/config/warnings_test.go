@@ -7,11 +7,11 @@ import (
 	"github.com/sluice-push/sluice/push/config"
 )
 
-// Limits that keep each other from being used are told, and what may be subscribed to fits one message.
+// Limits that make each other unreachable cause warnings, and commands for all allowed subscriptions fit in one message.
 func TestWarnings(t *testing.T) {
 	for name, tt := range map[string]struct {
 		limits config.Limits
-		want   string // what the only warning is about; empty: there is none
+		want   string // the subject of the only warning; empty if there is none
 		frame  int
 	}{
 		"default":           {config.Default().Limits, "", 128 << 10},
@@ -20,6 +20,7 @@ func TestWarnings(t *testing.T) {
 		"no rates":          {config.Limits{}, "", 16 << 20},
 		"address":           {config.Limits{SubscriptionsPerSession: 1, CommandsPerSession: 10, CommandsPerAddress: 5}, "commands_per_address", 64 << 10},
 		"more than all":     {config.Limits{SubscriptionsPerSession: 1, Sessions: 5, SessionsPerAddress: 6}, "sessions_per_address", 64 << 10},
+		"more connects":     {config.Limits{SubscriptionsPerSession: 1, Connects: 5, ConnectsPerAddress: 6}, "connects_per_address", 64 << 10},
 		"a slow connection": {config.Limits{SubscriptionsPerSession: 1, MessageBytes: 1 << 20, Bandwidth: 1 << 10}, "bandwidth", 1<<20 + 64<<10},
 	} {
 		t.Run(name, func(t *testing.T) {

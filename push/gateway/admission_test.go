@@ -8,12 +8,14 @@ import (
 
 	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/gateway"
+	sseclients "github.com/sluice-push/sluice/push/gateway/sse"
+	wsclients "github.com/sluice-push/sluice/push/gateway/websocket"
 )
 
 // get asks for a path and returns the answer, whose body is read.
 func (p *place) get(method, path string, header http.Header) (*http.Response, string) {
 	p.t.Helper()
-	r, err := http.NewRequestWithContext(testContext(p.t), method, "http://"+p.addr+path, nil)
+	r, err := http.NewRequestWithContext(testwait.Context(p.t), method, "http://"+p.addr+path, nil)
 	must(p.t, err)
 	for name, values := range header {
 		r.Header[name] = values
@@ -33,18 +35,19 @@ func TestLimits(t *testing.T) {
 		options gateway.Options
 		reason  string
 	}{
-		{"sessions", gateway.Options{Sessions: 2}, "the node has as many clients as it may"},
-		{"sessions from an address", gateway.Options{SessionsPerAddress: 2}, "127.0.0.1 has as many connections as it may"},
+		{"sessions", gateway.Options{Sessions: 2}, "the node has reached its limit of clients"},
+		{"sessions from an address", gateway.Options{SessionsPerAddress: 2}, "address 127.0.0.1 has reached its limit of connections"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPlace(t, &tt.options)
+			p.log.expect(`msg="limit exceeded"`)
 			ws, sse := p.client(), p.stream(`{}`, "")
 			sse.next()
 			_, res, err := p.dialWS(nil)
 			if err == nil || res == nil || res.StatusCode != http.StatusServiceUnavailable {
 				t.Fatalf("a third WebSocket: %v, %v", res, err)
 			}
-			if res, body := p.get(http.MethodGet, gateway.SSEPath, nil); res.StatusCode != 503 || strings.TrimSpace(body) != tt.reason {
+			if res, body := p.get(http.MethodGet, sseclients.OneWayPath, nil); res.StatusCode != 503 || strings.TrimSpace(body) != tt.reason {
 				t.Errorf("a third stream: %d %s", res.StatusCode, body)
 			}
 			sse.close()
@@ -61,13 +64,13 @@ func TestLimits(t *testing.T) {
 func TestRefusedHandshakesDoNotCount(t *testing.T) {
 	p := newPlace(t, &gateway.Options{Sessions: 1})
 	for range 3 {
-		if res, _ := p.get(http.MethodGet, gateway.WebSocketPath, nil); res.StatusCode != http.StatusUpgradeRequired {
+		if res, _ := p.get(http.MethodGet, wsclients.Path, nil); res.StatusCode != http.StatusUpgradeRequired {
 			t.Errorf("a plain request: %d", res.StatusCode)
 		}
-		if res, _ := p.get(http.MethodGet, gateway.SSEPath+"?cf_connect={", nil); res.StatusCode != http.StatusBadRequest {
+		if res, _ := p.get(http.MethodGet, sseclients.OneWayPath+"?cf_connect={", nil); res.StatusCode != http.StatusBadRequest {
 			t.Errorf("a broken request: %d", res.StatusCode)
 		}
-		if res, _ := p.get(http.MethodGet, gateway.SSEPath+`?cf_connect={"subs":{"nowhere:a":{}}}`, nil); res.StatusCode != http.StatusBadRequest {
+		if res, _ := p.get(http.MethodGet, sseclients.OneWayPath+`?cf_connect={"subs":{"nowhere:a":{}}}`, nil); res.StatusCode != http.StatusBadRequest {
 			t.Errorf("an unknown channel: %d", res.StatusCode)
 		}
 	}
@@ -99,7 +102,7 @@ func TestOrigins(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPlace(t, &gateway.Options{Origins: tt.allowed})
 			if !tt.want {
-				p.log.expect("a page of another origin was refused")
+				p.log.expect("origin not allowed")
 			}
 			header := http.Header{}
 			if tt.origin != "" {
@@ -113,7 +116,7 @@ func TestOrigins(t *testing.T) {
 				if res == nil || res.StatusCode != http.StatusForbidden {
 					t.Errorf("WebSocket: %v", res)
 				}
-				if res, _ := p.get(http.MethodGet, gateway.SSEPath, header); res.StatusCode != http.StatusForbidden {
+				if res, _ := p.get(http.MethodGet, sseclients.OneWayPath, header); res.StatusCode != http.StatusForbidden {
 					t.Errorf("stream: %d", res.StatusCode)
 				}
 				return
@@ -129,7 +132,7 @@ func TestOrigins(t *testing.T) {
 // TestMethods: only GET makes a client.
 func TestMethods(t *testing.T) {
 	p := newPlace(t, nil)
-	for _, path := range []string{gateway.WebSocketPath, gateway.SSEPath} {
+	for _, path := range []string{wsclients.Path, sseclients.OneWayPath} {
 		for _, method := range []string{http.MethodHead, http.MethodPost, http.MethodPut, http.MethodOptions} {
 			if res, _ := p.get(method, path, nil); res.StatusCode != http.StatusMethodNotAllowed {
 				t.Errorf("%s %s: %d", method, path, res.StatusCode)

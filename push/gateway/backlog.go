@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluice-push/sluice/push"
-	"github.com/sluice-push/sluice/session"
+	"github.com/sluice-push/sluice/push/admission"
 )
 
 // mostWaiting is about the most that waits for one client: a queue, and an answer that was taken when it was empty.
@@ -19,18 +19,18 @@ func (g *Gateway) relieve() {
 		return
 	}
 	type debtor struct {
-		session *session.Session
-		bytes   int64
+		client *Client
+		bytes  int64
 	}
 	var debtors []debtor
 	waiting := int64(0)
-	for s := range g.server.Sessions() {
-		if n := s.Queued(); n > 0 {
-			debtors = append(debtors, debtor{s, int64(n)})
+	for c := range g.clients() {
+		if n := c.carrier.Queued(); n > 0 {
+			debtors = append(debtors, debtor{c, int64(n)})
 			waiting += int64(n)
 		}
 	}
-	if waiting <= bound {
+	if waiting <= bound || !g.limits.Exceeded(admission.Backlog, "bytes", waiting) {
 		return
 	}
 	slices.SortFunc(debtors, func(a, b debtor) int { return cmp.Compare(b.bytes, a.bytes) })
@@ -39,20 +39,10 @@ func (g *Gateway) relieve() {
 		if left <= bound-bound/4 {
 			break
 		}
-		if c, ok := d.session.Value().(*client); ok {
-			c.cut(push.DisconnectSlow)
-			left -= d.bytes
-			cut++
-		}
+		d.client.cut(push.DisconnectSlow)
+		left -= d.bytes
+		cut++
 	}
-	g.options.Logger.Warn("clients were cut, for too much waited for all of them together: see the setting limits.backlog",
-		"clients", cut, "bytes", waiting, "bound", bound)
-}
-
-// cut ends the connection without a goodbye, which the client would not read.
-func (c *client) cut(d push.Disconnect) {
-	if s := c.session.Load(); s != nil && !c.ended.Swap(true) {
-		c.gateway.counts.disconnected[WebSocket].Add(uint32(d.Code))
-		s.Abort(d)
-	}
+	g.options.Logger.Warn("slow clients disconnected, total backlog over limits.backlog",
+		"clients", cut, "bytes", waiting, "limit", bound)
 }

@@ -10,17 +10,18 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sluice-push/sluice/push/gateway"
+	"github.com/sluice-push/sluice/internal/testwait"
+	wsclients "github.com/sluice-push/sluice/push/gateway/websocket"
 )
 
 // handshake is a client's, to which the answer always has the same length.
-const handshake = "GET " + gateway.WebSocketPath + " HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+const handshake = "GET " + wsclients.Path + " HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"
 
 // rawClient connects without a library, whose work would be measured too. What is sent comes in frames ready for the wire.
 func (p *place) rawClient(commands ...string) net.Conn {
 	p.t.Helper()
-	conn, err := p.dial(testContext(p.t))
+	conn, err := p.dial(testwait.Context(p.t))
 	must(p.t, err)
 	p.t.Cleanup(func() { _ = conn.Close() })
 	_, err = io.WriteString(conn, handshake)
@@ -107,7 +108,7 @@ func (a *audience) read(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		count := int64(bytes.Count(buf[:n], []byte{'~'}))
+		count := int64(bytes.Count(buf[:n], []byte{'^'}))
 		if goal, now := a.goal.Load(), a.received.Add(count); now >= goal && now-count < goal {
 			a.reached <- struct{}{}
 		}
@@ -132,7 +133,7 @@ func BenchmarkFanOut(b *testing.B) {
 			for b.Loop() {
 				a.goal.Add(int64(burst * clients))
 				for range burst {
-					p.publish("a", `{"price":"~100.25","size":12,"time":1700000000000}`)
+					p.publish("a", `{"price":"^100.25","size":12,"time":1700000000000}`)
 				}
 				<-a.reached
 			}

@@ -1,179 +1,263 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/netip"
+	"runtime/debug"
 	"sync/atomic"
 
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/admission"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/protocol"
-	"github.com/sluice-push/sluice/session"
-	"github.com/sluice-push/sluice/timingwheel"
-	"github.com/sluice-push/sluice/websocket/wire"
 )
 
-// client is one WebSocket connection. It is the carrier of its hub session.
-type client struct {
+// Carrier is the connection of one client. It moves bytes and knows no command. A carrier embeds its [Client], so that both are one object: the Client
+// provides Disconnect, and the hub writes to the carrier without a step between.
+//
+// A method that never waits may be called with the lock of the hub's session held. Nothing but the transport itself calls a carrier before
+// [Client.Open]; from then on all methods may be called concurrently, also after the connection has ended.
+type Carrier interface {
+	hub.Carrier
+
+	// Reply sends one encoded reply, and waits for room while the client does not read. An error means that the connection has ended. The bytes
+	// are borrowed until Reply returns.
+	Reply(message []byte) error
+	// Ping offers the server's ping and reports whether the connection took it. It never waits.
+	Ping() bool
+	// End tells the client why the connection ends, where the wire can, and ends it. It never waits. The client calls at most one of End and Abort, once.
+	End(d push.Disconnect)
+	// Abort ends the connection at once and drops what waits to be written. It never waits.
+	Abort(d push.Disconnect)
+	// Queued returns how many bytes wait to be written.
+	Queued() int
+}
+
+// Way says how the clients of a kind send commands.
+type Way uint8
+
+// The ways.
+const (
+	TwoWay   Way = iota // on their connection
+	OneWay              // not at all: the request with which they connect is all they send
+	Emulated            // in requests beside their connection, see [Gateway.Emulate]
+)
+
+// Kind is what all clients of a transport that speak one form have in common.
+type Kind struct {
+	encoder *Encoder
+	way     Way
+	ping    []byte
+	endings endings
+}
+
+// NewKind returns a kind whose frames an encoder makes. Clients of one kind share frames.
+func NewKind(e Encoder, way Way) *Kind {
+	return &Kind{encoder: &e, way: way, ping: e.AppendReply(nil, &protocol.Reply{}), endings: newEndings()}
+}
+
+// Way returns how the clients send commands.
+func (k *Kind) Way() Way { return k.way }
+
+// Ping returns the frame of the server's ping, an empty reply. The caller must not change it.
+func (k *Kind) Ping() []byte { return k.ping }
+
+// Encoder returns what makes the kind's frames.
+func (k *Kind) Encoder() *Encoder { return k.encoder }
+
+// Stats returns how the connections of clients of the kind ended. The transport adds the rest.
+func (k *Kind) Stats() TransportStats { return k.endings.stats() }
+
+// SumStats adds up the Stats of kinds.
+func SumStats(kinds []*Kind) TransportStats {
+	sum := TransportStats{Disconnected: map[uint32]uint64{}}
+	for _, k := range kinds {
+		s := k.Stats()
+		for code, n := range s.Disconnected {
+			sum.Disconnected[code] += n
+		}
+		sum.TimedOut += s.TimedOut
+		sum.Left += s.Left
+		sum.Panics += s.Panics
+	}
+	return sum
+}
+
+// Client is the session of one client, whatever carries it: its commands, limits, heartbeat and identity, and its session in the hub.
+//
+// The transport calls Arrive first. If the client is admitted, it calls Arrived, once, when its Clients visits the client or the client is gone;
+// Open when the carrier's methods may be called; Message and Writable, or Connect; and in the end Closed or Refused, once, whatever
+// happens in between.
+type Client struct {
+	// Request is the HTTP request with which the client came, for Authenticate. A transport without such requests makes one of what it knows: the
+	// remote address, the state of TLS, metadata as headers. The transport sets it before Open. It is released when the client is identified.
+	Request *http.Request
+
 	gateway *Gateway
-	codec   wire.Codec
-	request *http.Request // of the handshake; without body, released once the client has connected
-	addr    netip.Addr    // as it was admitted
+	kind    *Kind
+	carrier Carrier
+	addr    netip.Addr // as it was admitted
 	from    *caller
-	since   int64                           // when the connection was made, by the gateway's clock, as all times below
-	session atomic.Pointer[session.Session] // set by Open, before anything is received
+	since   int64 // when the connection was made, by the gateway's clock, as all times below
 
-	hub   atomic.Pointer[hub.Session] // set when the client has connected
-	ended atomic.Bool                 // somebody has said goodbye to it
-	heard atomic.Int64                // when something last came from it
+	hub       atomic.Pointer[hub.Session] // set when the client has connected
+	connected int64                       // when it did; set before hub is
 
-	connected int64 // when it did; set before hub is
+	identity atomic.Pointer[Identity] // set before hub is; replaced by a refresh
+	expiry   atomic.Pointer[expiry]   // nil until something of the client expires
 
-	commands bucket // owned by who handles its messages
+	held  atomic.Bool  // the hub's frames wait until the client has the answer to its connect command
+	asked atomic.Bool  // a one-way client has sent its connect request
+	ended atomic.Bool  // how the connection ends is counted
+	told  atomic.Bool  // see Told
+	heard atomic.Int64 // when something last came from the client
 
-	entry timingwheel.Node[*client] // the agenda's
-	// owned by the heartbeat
-	asked int64 // when it was pinged, 0 when no answer is awaited
-	next  int64 // when it is pinged again, 0 before the first time
+	released atomic.Bool              // the connection has ended
+	counted  atomic.Pointer[Identity] // whose user has the client among its sessions; nil: none
+
+	// Owned by the goroutine that handles the client's messages.
+	commands, bytes admission.Bucket
+	tooFast         bool // the frame that is handled exceeds Options.BytesPerSession
+
+	inbox *inbox // of emulated clients; nil for others
+
+	beat beat
 }
 
-func (g *Gateway) serveWebSocket(w http.ResponseWriter, r *http.Request) {
-	if speaksProtobuf(r) {
-		g.counts.request.Add(1)
-		refuse(w, r, http.StatusBadRequest, "this node does not speak the Protobuf form of the protocol yet: use JSON")
-		return
+// Arrive admits a client of a kind that comes with a request, or returns why it cannot be admitted, which is a *[NotAdmitted]. Of the request it
+// reads the address and the header.
+func (c *Client) Arrive(g *Gateway, k *Kind, carrier Carrier, r *http.Request) error {
+	c.gateway, c.kind, c.carrier, c.addr = g, k, carrier, g.addressOf(r)
+	if err := g.admit(c.addr); err != nil {
+		return err
 	}
-	addr := addressOf(r.RemoteAddr)
-	if err := g.admit(addr); err != nil {
-		comeAgain(w, r, http.StatusServiceUnavailable, err.Error())
-		return
+	c.from, c.since = g.callerOf(c.addr), g.clock()
+	if k.way == Emulated {
+		c.inbox = g.emulation.open(c)
 	}
-	defer g.arriving.Done()
-	c := &client{gateway: g, addr: addr, from: g.callerOf(addr), since: g.clock()}
-	up, err := g.websockets.Upgrade(&c.codec, w, r)
-	if err != nil {
-		g.leave(addr)
-		g.countRefused(err, r)
-		g.options.Logger.Debug("a WebSocket handshake was refused", "remote", r.RemoteAddr, "error", err)
-		return
-	}
-	c.request = r.WithContext(context.Background())
-	if _, err := g.server.ServeConn(up.Conn, &session.Attach{Codec: &c.codec, Initial: up.Unread, Value: c}); err != nil {
-		g.leave(addr)
-	}
+	return nil
 }
 
-// opened is called when the connection is a session.
-func (c *client) opened(s *session.Session) {
-	c.session.Store(s)
+// SetKind changes the kind of a client to another one of the same transport and way, before Open: a handshake may tell more than its request.
+func (c *Client) SetKind(k *Kind) { c.kind = k }
+
+// Kind returns the client's kind.
+func (c *Client) Kind() *Kind { return c.kind }
+
+// Arrived ends the arrival of an admitted client: its transport has it, so that Shutdown finds it, or it is gone.
+func (c *Client) Arrived() { c.gateway.arriving.Done() }
+
+// Open begins the heartbeat, which ends the connection if the client does not connect in time.
+func (c *Client) Open() {
 	c.gateway.agenda.enter(c, c.since+c.gateway.options.ConnectTimeout.Milliseconds()+1)
 }
 
-// info is who the client is, once it has connected.
-func (c *client) info() push.ClientInfo { return c.hub.Load().Info() }
-
-// message handles one WebSocket message: a frame of commands.
-func (c *client) message(frame []byte) {
+// Message handles a frame of commands. Calls for one client do not overlap. The frame is borrowed until Message returns.
+func (c *Client) Message(frame []byte) {
 	c.heard.Store(c.gateway.clock())
+	c.receives(frame)
 	for {
-		line, rest := protocol.NextLine(frame)
-		if line == nil {
+		message, rest, err := c.kind.encoder.Form.Next(frame)
+		if err != nil {
+			c.bad(err.Error())
+			return
+		}
+		if message == nil || !c.command(message) {
 			return
 		}
 		frame = rest
-		if !c.command(line) {
-			return
-		}
 	}
 }
 
-// writable is called when the socket takes frames again.
-func (c *client) writable() {
-	if h := c.hub.Load(); h != nil {
+// Writable tells the hub that the carrier takes frames again.
+func (c *Client) Writable() {
+	if h := c.hub.Load(); h != nil && !c.held.Load() {
 		h.Flush()
 	}
 }
 
-// closed ends what the connection began.
-func (c *client) closed(info *session.CloseInfo) {
+// Closed releases what the client has, and counts how its connection ended unless the server ended it.
+func (c *Client) Closed(how Ending) {
 	if !c.ended.Swap(true) {
-		c.gateway.counts.countEnd(info)
+		c.kind.endings.count(how)
 	}
+	c.release()
+}
+
+// Refused releases what a client has that was admitted and then refused. It is not counted as an end.
+func (c *Client) Refused() {
+	c.ended.Store(true)
+	c.release()
+}
+
+func (c *Client) release() {
+	c.released.Store(true) // before what follows is looked at: a connect command may still be carried out
 	if h := c.hub.Load(); h != nil {
 		h.Close()
+	}
+	c.forgetUser()
+	if c.inbox != nil {
+		c.gateway.emulation.close(c)
 	}
 	c.gateway.agenda.leave(c)
 	c.gateway.leave(c.addr)
 }
 
-// TryWrite implements hub.Carrier.
-func (c *client) TryWrite(frames []hub.Frame) int {
-	var few [32][]byte // a client of more channels that change all at once is worth the memory
-	raw := few[:0]
-	for i := range frames {
-		raw = append(raw, frames[i].Bytes)
+// Recovered is told what recover returned in a goroutine that handled what the client sent. It reports whether that was a panic, which ends the
+// client and is counted and logged.
+func (c *Client) Recovered(v any) bool {
+	if v == nil {
+		return false
 	}
-	taken, err := c.session.Load().TryWrite(raw)
-	if err != nil {
-		return 0
-	}
-	return taken
+	c.kind.endings.panics.Add(1)
+	c.gateway.options.Logger.Error("panic in the handling of a client", "remote", c.addr, "panic", v, "stack", string(debug.Stack()))
+	c.Disconnect(push.DisconnectServerError)
+	return true
 }
 
-// TryWriteAll implements hub.Volleyer.
-func (c *client) TryWriteAll(offers []hub.Offer) {
-	var room [64]session.Offer
-	for len(offers) > 0 {
-		some, mine := offers[:min(len(offers), len(room))], room[:0]
-		offers = offers[len(some):]
-		for i := range some {
-			if of, ok := some[i].Carrier.(*client); ok {
-				mine = append(mine, session.Offer{Session: of.session.Load(), Frame: some[i].Frame.Bytes})
-			}
-		}
-		session.TryWriteAll(mine)
-		for i := range some {
-			if o := &some[i]; isClient(o.Carrier) {
-				o.Taken, mine = mine[0].Taken, mine[1:]
-			} else {
-				o.Taken = o.Carrier.TryWrite([]hub.Frame{*o.Frame}) == 1
-			}
-		}
+// Disconnect implements hub.Carrier. It may be called concurrently, any number of times; the first call counts. A one-way client stays in the hub
+// until it is told: it may be in the middle of its subscriptions.
+func (c *Client) Disconnect(d push.Disconnect) {
+	if c.ended.Swap(true) {
+		return
+	}
+	c.kind.endings.disconnected.Add(uint32(d.Code))
+	c.forgetUser() // a client that is told to connect again may do so before this connection is closed
+	c.carrier.End(d)
+	if h := c.hub.Load(); h != nil && c.kind.way != OneWay {
+		c.gateway.endSoon(h)
 	}
 }
 
-func isClient(c hub.Carrier) bool {
-	_, ok := c.(*client)
-	return ok
-}
-
-// Disconnect implements hub.Carrier. It may be called by anybody, any number of times; the first call counts.
-func (c *client) Disconnect(d push.Disconnect) {
-	if s := c.session.Load(); s != nil && !c.ended.Swap(true) {
-		c.gateway.counts.disconnected[WebSocket].Add(uint32(d.Code))
-		s.EndWait(c.codec.AppendClose(nil, d.Code, d.Reason), d)
-		if h := c.hub.Load(); h != nil {
-			c.gateway.endSoon(h)
-		}
+// cut ends the connection without a goodbye, which the client would not read.
+func (c *Client) cut(d push.Disconnect) {
+	if !c.ended.Swap(true) {
+		c.kind.endings.disconnected.Add(uint32(d.Code))
+		c.forgetUser()
+		c.carrier.Abort(d)
 	}
 }
 
-// endSoon ends a client in the hub that may take its time to answer its close frame, so that it is not present any more. It does not wait: the
-// caller may have the session's lock. When the gateway shuts down all have to answer, and end then.
-func (g *Gateway) endSoon(h *hub.Session) {
+// endSoon ends a client in the hub that may take its time to end its connection, so that it is not present any more. It does not wait: the
+// caller may have the session's lock. When the gateway shuts down, all clients end in the hub with their connections.
+func (g *Gateway) endSoon(h *hub.Session) { g.goUnlessClosing(h.Close) }
+
+// goUnlessClosing runs a function in a goroutine for which Shutdown waits, and reports whether it does: not when Shutdown has begun.
+func (g *Gateway) goUnlessClosing(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.closing {
-		g.leaving.Go(h.Close)
+		g.leaving.Go(f)
 	}
+	return !g.closing
 }
 
-// drain sends the client elsewhere. It may come before Open, which is then not called any more.
-func (c *client) drain(s *session.Session) {
-	c.session.Store(s)
-	c.Disconnect(push.DisconnectShutdown)
+// replyScratch is the memory in which a reply is encoded. The copy of the reply keeps that of the caller on its stack: an encoder is called
+// through an interface.
+type replyScratch struct {
+	reply protocol.Reply
+	buf   []byte
 }
 
 // keptReply is the largest buffer that is kept for replies to come.
@@ -181,16 +265,18 @@ const keptReply = 16 << 10
 
 // reply sends an answer. It waits while the client does not read, which is what keeps it from sending more commands. An error says
 // that the connection is over.
-func (c *client) reply(r *protocol.Reply) error {
+func (c *Client) reply(r *protocol.Reply) error {
 	pool := &c.gateway.buffers
-	buf, ok := pool.Get().(*[]byte)
+	scratch, ok := pool.Get().(*replyScratch)
 	if !ok {
-		buf = new([]byte)
+		scratch = new(replyScratch)
 	}
-	*buf = protocol.AppendReply((*buf)[:0], r)
-	err := c.session.Load().Send(*buf)
-	if cap(*buf) <= keptReply {
-		pool.Put(buf)
+	scratch.reply = *r
+	scratch.buf = c.kind.encoder.Form.AppendReply(scratch.buf[:0], &scratch.reply)
+	err := c.carrier.Reply(scratch.buf)
+	scratch.reply = protocol.Reply{}
+	if cap(scratch.buf) <= keptReply {
+		pool.Put(scratch)
 	}
 	if err != nil {
 		return &gone{err}
@@ -198,12 +284,12 @@ func (c *client) reply(r *protocol.Reply) error {
 	return nil
 }
 
-// gone is why an answer could not be sent: there is no one left to whom it could be said.
+// gone is why an answer could not be sent: the connection has ended.
 type gone struct{ error }
 
 // refuse answers a command with an error, or ends the connection when that is what the error says. It reports whether the
 // connection goes on.
-func (c *client) refuse(id uint32, err error) bool {
+func (c *Client) refuse(id uint32, err error) bool {
 	var d push.Disconnect
 	var e *push.Error
 	if over := new(gone); errors.As(err, &over) || c.gateway.ctx.Err() != nil {
@@ -214,9 +300,23 @@ func (c *client) refuse(id uint32, err error) bool {
 		c.Disconnect(d)
 		return false
 	case !errors.As(err, &e):
-		c.gateway.options.Logger.Error("a command failed", "error", err)
+		c.gateway.options.Logger.Error("command failed", "error", err)
 		e = push.ErrInternal
 	}
 	c.gateway.counts.errors.Add(e.Code)
-	return id == 0 || c.reply(&protocol.Reply{ID: id, Error: e}) == nil
+	if id != 0 && c.reply(&protocol.Reply{ID: id, Error: e}) != nil {
+		return false
+	}
+	if c.kind.way != Emulated || c.hub.Load() != nil {
+		return true
+	}
+	// The client cannot try again on this connection: only the reply to a connect command names the session that further commands need.
+	c.gateway.ClientRefused()
+	c.told.Store(true)
+	c.Disconnect(DisconnectFor(e))
+	return false
 }
+
+// Told reports whether the last reply says why the connection ends. Then the carrier ends it without a disconnect push, which an SDK that has just
+// begun to connect again would take for the end of its next connection.
+func (c *Client) Told() bool { return c.told.Load() }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
@@ -14,9 +12,9 @@ import (
 )
 
 // command carries out one command and reports whether the connection goes on.
-func (c *client) command(line []byte) bool {
+func (c *Client) command(line []byte) bool {
 	var cmd protocol.Command
-	err := protocol.DecodeCommand(line, &cmd)
+	err := c.kind.encoder.Form.Decode(line, &cmd)
 	var refused *push.Error
 	switch {
 	case err == nil:
@@ -27,6 +25,9 @@ func (c *client) command(line []byte) bool {
 	}
 	c.gateway.counts.commands[cmd.Kind].Add(1)
 	switch {
+	case c.tooFast && cmd.ID == 0: // there is no answer that could say so
+		c.Disconnect(push.DisconnectTooManyRequests)
+		return false
 	case cmd.Kind == protocol.KindNone && cmd.ID == 0:
 		return true // a pong, or just a sign of life
 	case c.hub.Load() == nil && cmd.Kind != protocol.KindConnect:
@@ -37,47 +38,23 @@ func (c *client) command(line []byte) bool {
 		most := c.gateway.options.MessageBytes
 		return c.refuse(cmd.ID, push.ErrLimitExceeded.WithMessage("the command has %d bytes, at most %d are allowed", len(line), most))
 	}
-	if !c.mayCommand() {
-		return c.refuse(cmd.ID, errTooMany)
+	err = c.limited()
+	if err == nil {
+		err = c.execute(&cmd)
 	}
-	if err := c.execute(&cmd); err != nil {
+	if err != nil {
 		return c.refuse(cmd.ID, err)
 	}
 	return true
 }
-
-var errTooMany = push.ErrTooManyRequests.WithMessage("too many commands a second, try again later")
-
-// mayCommand reports whether the rates allow the client another command, and counts it if not.
-func (c *client) mayCommand() bool {
-	g, now := c.gateway, c.heard.Load()
-	if !c.commands.take(rateOf(g.options.CommandsPerSession, commandsPerSession), now) {
-		g.counts.limitedSession.Add(1)
-		return false
-	}
-	if !c.from.take(rateOf(g.options.CommandsPerAddress, commandsPerAddress), now) {
-		g.counts.limitedAddress.Add(1)
-		return false
-	}
-	return true
-}
-
-// spend counts a command as more, by how much it has to look at: it is carried out, and the next ones wait for it.
-func (c *client) spend(commands int) { c.commands.debt += float64(commands) }
 
 const (
 	presenceMembers   = 1000 // the most in an answer
 	membersPerCommand = 20   // to look at so many takes about as long as a command
 )
 
-// The default rates: far more than an application needs that resubscribes to all it has, or publishes in each frame of a game.
-const (
-	commandsPerSession = 1000
-	commandsPerAddress = 100_000
-)
-
 // bad ends a connection whose client does not speak the protocol.
-func (c *client) bad(why string) bool {
+func (c *Client) bad(why string) bool {
 	c.Disconnect(badRequest(why))
 	return false
 }
@@ -89,19 +66,20 @@ func badRequest(why string) push.Disconnect {
 }
 
 // execute carries out a command. An error is what the command is answered.
-func (c *client) execute(cmd *protocol.Command) error {
+func (c *Client) execute(cmd *protocol.Command) error {
 	switch cmd.Kind {
 	case protocol.KindPing:
 		return c.reply(&protocol.Reply{ID: cmd.ID, Kind: protocol.KindPing})
 	case protocol.KindUnsubscribe:
 		c.hub.Load().Unsubscribe(cmd.Unsubscribe.Channel)
+		if e := c.expiry.Load(); e != nil {
+			e.set(cmd.Unsubscribe.Channel, 0)
+		}
 		return c.reply(&protocol.Reply{ID: cmd.ID, Kind: protocol.KindUnsubscribe})
 	case protocol.KindSend:
-		return push.DisconnectNotAvailable // nobody here takes messages, and an answer has no number
+		return push.DisconnectNotAvailable // the node takes no messages, and an answer would have no number
 	case protocol.KindRPC:
 		return c.rpc(cmd.ID, &cmd.RPC)
-	case protocol.KindRefresh, protocol.KindSubRefresh:
-		return push.ErrNotAvailable
 	}
 	ctx, cancel := context.WithTimeout(c.gateway.ctx, c.gateway.options.CommandTimeout) // these wait for others
 	defer cancel()
@@ -118,99 +96,131 @@ func (c *client) execute(cmd *protocol.Command) error {
 		return c.presence(ctx, cmd.ID, cmd.Presence.Channel)
 	case protocol.KindPresenceStats:
 		return c.presenceStats(ctx, cmd.ID, cmd.PresenceStats.Channel)
+	case protocol.KindRefresh:
+		return c.refresh(ctx, cmd.ID, cmd.Refresh.Token)
+	case protocol.KindSubRefresh:
+		return c.refreshSubscription(ctx, cmd.ID, &cmd.SubRefresh)
 	default:
 		return push.ErrMethodNotFound
 	}
 }
 
-func (c *client) connect(ctx context.Context, cmd *protocol.Command) error {
+func (c *Client) connect(ctx context.Context, cmd *protocol.Command) error {
+	result, err := c.join(ctx, &cmd.Connect)
+	if err != nil {
+		return err
+	}
+	if c.held.Load() {
+		if err := c.beginSubscriptions(ctx, &cmd.Connect, &result, func(string, push.Position) {}); err != nil {
+			return DisconnectFor(err) // a client that has half of its subscriptions is worse than none
+		}
+	}
+	err = c.reply(&protocol.Reply{ID: cmd.ID, Kind: protocol.KindConnect, Connect: result})
+	if c.held.Swap(false) {
+		c.Writable()
+	}
+	return err
+}
+
+// join identifies the client and begins its session in the hub. It returns what the client is told.
+func (c *Client) join(ctx context.Context, r *protocol.ConnectRequest) (result protocol.ConnectResult, err error) {
 	if c.hub.Load() != nil {
-		return badRequest("connected already")
+		return result, badRequest("already connected")
 	}
 	g := c.gateway
-	info, err := g.identify(ctx, cmd.Connect.Token, c.request)
+	id, err := g.authenticate(ctx, r.Token, c)
 	if err != nil {
-		return err
+		return result, err
 	}
-	wish, err := parseWish("connect.data", cmd.Connect.Data)
+	if !c.countUser(id) {
+		return result, push.DisconnectConnectionLimit
+	}
+	id.Info.Client = newClientID()
+	wish, err := parseWish("connect.data", r.Data)
 	if err != nil {
-		return err
+		return result, err
 	}
-	h, err := g.hub.Connect(c, jsonFrames{}, hub.SessionOptions{Info: info, Bandwidth: wish.bandwidth()})
+	c.held.Store(c.kind.way != OneWay && len(id.Subscriptions) > 0)
+	h, err := g.hub.Connect(c.carrier, c.kind.encoder, hub.SessionOptions{
+		Info: id.Info, OneWay: c.kind.way == OneWay, Held: c.held.Load(), Bandwidth: wish.bandwidth(),
+	})
 	if err != nil {
-		return push.DisconnectShutdown
+		return result, push.DisconnectShutdown
 	}
-	c.request = nil
+	c.Request = nil
 	c.connected = g.clock()
+	c.identity.Store(id)
 	c.hub.Store(h)
-	if interval := g.options.PingInterval.Milliseconds(); interval > 0 {
-		g.agenda.move(c, c.connected+interval)
+	if c.released.Load() { // the connection has ended meanwhile, and release has not closed the session
+		h.Close()
+		return result, push.DisconnectConnectionClosed
 	}
-	told := g.connected(info, true)
-	told.Data = wish.connected(h.Bandwidth())
-	return c.reply(&protocol.Reply{ID: cmd.ID, Kind: protocol.KindConnect, Connect: told})
-}
-
-// identify says who a client is.
-func (g *Gateway) identify(ctx context.Context, token string, r *http.Request) (push.ClientInfo, error) {
-	info, err := g.options.Authenticate(ctx, token, r)
-	if err != nil {
-		return info, err
+	if g.options.Revoked(id) {
+		return result, push.DisconnectInvalidToken
 	}
-	info.Client = newClientID()
-	for _, raw := range []*[]byte{&info.ConnInfo, &info.ChanInfo} {
-		if *raw == nil {
-			continue
-		}
-		if *raw, err = protocol.CompactData(*raw); err != nil {
-			return info, fmt.Errorf("the info of user %q is not JSON: %w", info.User, err)
-		}
+	interval := g.options.PingInterval
+	if interval > 0 {
+		g.agenda.move(c, c.connected+interval.Milliseconds())
 	}
-	return info, nil
-}
-
-// connected is what a client is told when it has connected.
-func (g *Gateway) connected(info push.ClientInfo, pong bool) protocol.ConnectResult {
-	return protocol.ConnectResult{
-		Client:  info.Client,
+	c.expireAt(id.Expires)
+	result = protocol.ConnectResult{
+		Client:  id.Info.Client,
 		Version: g.options.Version,
-		Ping:    uint32(max(g.options.PingInterval, 0).Seconds()),
-		Pong:    pong && g.options.PingInterval > 0 && g.options.PongTimeout > 0,
+		Ping:    uint32(max(interval, 0).Seconds()),
+		Pong:    c.kind.way != OneWay && interval > 0 && g.options.PongTimeout > 0,
 		Node:    g.hub.ID(),
+		Data:    wish.connected(h.Bandwidth()),
 	}
+	result.Expires, result.TTL = ttl(id.Expires)
+	if c.inbox != nil {
+		result.Session = c.inbox.secret
+	}
+	return result, nil
 }
 
-func (c *client) subscribe(ctx context.Context, id uint32, r *protocol.SubscribeRequest) error {
-	if err := c.gateway.options.Permit(c.info(), r.Channel, Subscribe); err != nil {
+func (c *Client) subscribe(ctx context.Context, id uint32, r *protocol.SubscribeRequest) error {
+	permission, err := c.permit(ctx, r.Channel, push.ActionSubscribe, r.Token)
+	if err != nil {
 		return err
 	}
 	answer := func(result protocol.SubscribeResult, _ push.Position) error {
+		c.expireSubscription(r.Channel, permission.Expires)
+		result.Expires, result.TTL = ttl(permission.Expires)
 		return c.reply(&protocol.Reply{ID: id, Kind: protocol.KindSubscribe, Subscribe: result})
 	}
+	with := start{info: permission.Info, joins: permission.joins(r)}
 	if r.Type == protocol.SubscriptionMap {
-		return subscribeMap(ctx, c.hub.Load(), r, answer)
+		return subscribeMap(ctx, c.hub.Load(), r, with, answer)
 	}
-	return subscribe(ctx, c.hub.Load(), r, channel.Budget{}, answer)
+	return subscribe(ctx, c.hub.Load(), r, with, answer)
 }
 
 // answering is told the answer to a subscribe request, and where the client is once it has all of it. It is called as
 // Session.Subscribe of the hub says.
 type answering func(result protocol.SubscribeResult, at push.Position) error
 
-// subscribe begins a subscription for a client of any transport. The answer carries at most what the budget says.
-func subscribe(ctx context.Context, h *hub.Session, r *protocol.SubscribeRequest, b channel.Budget, answer answering) error {
+// start is what the server adds to a subscribe request.
+type start struct {
+	info     []byte         // describes the client in the channel
+	budget   channel.Budget // of the answer
+	byServer bool           // the client has not asked for it
+	joins    bool           // the client gets the join and leave pushes
+}
+
+// subscribe begins a subscription for a client of any transport.
+func subscribe(ctx context.Context, h *hub.Session, r *protocol.SubscribeRequest, with start, answer answering) error {
 	switch {
 	case r.Type != protocol.SubscriptionPlain:
-		return push.ErrNotAvailable.WithMessage("this kind of subscription is not available")
+		return push.ErrNotAvailable.WithMessage("this type of subscription is not supported")
 	case r.Filter != nil:
-		return push.ErrNotAvailable.WithMessage("filters are not available")
+		return push.ErrNotAvailable.WithMessage("filters are not supported")
 	}
 	wish, err := parseWish("subscribe.data", r.Data)
 	if err != nil {
 		return err
 	}
 	ask := wish.request(r)
-	ask.Budget = b
+	ask.ChanInfo, ask.Budget, ask.ByServer, ask.JoinLeave = with.info, with.budget, with.byServer, with.joins
 	if r.Recover {
 		ask.Since = &push.Position{Epoch: r.Position.Epoch, Offset: r.Position.Offset}
 	}
@@ -249,15 +259,14 @@ func subscribeResult(r *protocol.SubscribeRequest, s *hub.Subscribed) protocol.S
 	return out
 }
 
-func (c *client) publish(ctx context.Context, id uint32, r *protocol.PublishRequest) error {
-	if err := c.gateway.options.Permit(c.info(), r.Channel, Publish); err != nil {
+func (c *Client) publish(ctx context.Context, id uint32, r *protocol.PublishRequest) error {
+	if err := c.may(ctx, r.Channel, push.ActionPublish); err != nil {
 		return err
 	}
-	info := c.info()
-	p := push.Publication{Key: r.Key, Tags: r.Tags, Info: &info}
+	p := push.Publication{Key: r.Key, Tags: r.Tags, Info: &c.identity.Load().Info}
 	switch {
 	case r.Removed && len(r.Data) > 0:
-		return push.ErrBadRequest.WithMessage("publish.data is not sent when a row is removed: leave out data or removed, or use tags")
+		return push.ErrBadRequest.WithMessage("publish.data and removed exclude each other: leave one out, or send tags with removed")
 	case r.Removed:
 		p.Op = push.Remove
 	case len(r.Data) == 0:
@@ -273,15 +282,15 @@ func (c *client) publish(ctx context.Context, id uint32, r *protocol.PublishRequ
 
 const (
 	// historyBytes bounds the publications in one answer to a history command: it has to be kept while the client is slow to read
-	// it. Those that do not fit are left out, which a tag of the last says, and the client asks for what is behind it.
+	// it. The rest is left out. A tag of the last publication says so, and the client asks for what follows it.
 	historyBytes = 64 << 10
 	// publicationBytes is what each counts for besides its size.
 	publicationBytes = 64
 	historyMost      = historyBytes / publicationBytes
 )
 
-func (c *client) history(ctx context.Context, id uint32, r *protocol.HistoryRequest) error {
-	if err := c.gateway.options.Permit(c.info(), r.Channel, History); err != nil {
+func (c *Client) history(ctx context.Context, id uint32, r *protocol.HistoryRequest) error {
+	if err := c.may(ctx, r.Channel, push.ActionHistory); err != nil {
 		return err
 	}
 	ask := hub.HistoryRequest{Limit: int(r.Limit), Reverse: r.Reverse}
@@ -313,8 +322,8 @@ func (c *client) history(ctx context.Context, id uint32, r *protocol.HistoryRequ
 	return c.reply(&protocol.Reply{ID: id, Kind: protocol.KindHistory, History: out})
 }
 
-func (c *client) presence(ctx context.Context, id uint32, name string) error {
-	if err := c.gateway.options.Permit(c.info(), name, Presence); err != nil {
+func (c *Client) presence(ctx context.Context, id uint32, name string) error {
+	if err := c.may(ctx, name, push.ActionPresence); err != nil {
 		return err
 	}
 	found, err := c.gateway.hub.Presence(ctx, name)
@@ -323,7 +332,7 @@ func (c *client) presence(ctx context.Context, id uint32, name string) error {
 	}
 	c.spend(len(found) / membersPerCommand)
 	if len(found) > presenceMembers {
-		return push.ErrLimitExceeded.WithMessage("%d clients are in the channel, and an answer has %d at most: ask for presence stats",
+		return push.ErrLimitExceeded.WithMessage("the channel has %d clients, more than the %d of one answer: use presence stats",
 			len(found), presenceMembers)
 	}
 	out := protocol.PresenceResult{Clients: make([]push.ClientInfo, 0, len(found))}
@@ -333,8 +342,8 @@ func (c *client) presence(ctx context.Context, id uint32, name string) error {
 	return c.reply(&protocol.Reply{ID: id, Kind: protocol.KindPresence, Presence: out})
 }
 
-func (c *client) presenceStats(ctx context.Context, id uint32, name string) error {
-	if err := c.gateway.options.Permit(c.info(), name, Presence); err != nil {
+func (c *Client) presenceStats(ctx context.Context, id uint32, name string) error {
+	if err := c.may(ctx, name, push.ActionPresence); err != nil {
 		return err
 	}
 	clients, users, err := c.gateway.hub.PresenceStats(ctx, name)

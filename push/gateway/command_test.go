@@ -115,13 +115,13 @@ func TestRefusedCommands(t *testing.T) {
 		{"unknown command", `{"id":3,"dance":{}}`, `{"id":3,"error":{"code":104,"message":"method not found"}}`},
 		{"nothing but an id", `{"id":3}`, `{"id":3,"error":{"code":104,"message":"method not found"}}`},
 		{"rpc", `{"id":4,"rpc":{"method":"m","data":1}}`, `{"id":4,"error":{"code":108,"message":"not available"}}`},
-		{"refresh", `{"id":5,"refresh":{"token":"t"}}`, `{"id":5,"error":{"code":108,"message":"not available"}}`},
-		{"sub_refresh", `{"id":6,"sub_refresh":{"channel":"a","token":"t"}}`, `{"id":6,"error":{"code":108,"message":"not available"}}`},
+		{"refresh", `{"id":5,"refresh":{}}`, `{"id":5,"error":{"code":107,"message":"refresh.token is missing"}}`},
+		{"sub_refresh", `{"id":6,"sub_refresh":{"channel":"a"}}`, `{"id":6,"error":{"code":107,"message":"sub_refresh.token is missing"}}`},
 		{"subscribe twice", `{"id":7,"subscribe":{"channel":"a"}}`, `{"id":7,"error":{"code":105,"message":"already subscribed"}}`},
-		{"unknown namespace", `{"id":8,"subscribe":{"channel":"nowhere:a"}}`, `{"id":8,"error":{"code":102,"message":"unknown channel: there is no namespace \"nowhere\""}}`},
-		{"publish nowhere", `{"id":8,"publish":{"channel":"nowhere:a","data":1}}`, `{"id":8,"error":{"code":102,"message":"unknown channel: there is no namespace \"nowhere\""}}`},
-		{"history of nowhere", `{"id":8,"history":{"channel":"nowhere:a"}}`, `{"id":8,"error":{"code":102,"message":"unknown channel: there is no namespace \"nowhere\""}}`},
-		{"presence of nowhere", `{"id":8,"presence":{"channel":"nowhere:a"}}`, `{"id":8,"error":{"code":102,"message":"unknown channel: there is no namespace \"nowhere\""}}`},
+		{"unknown namespace", `{"id":8,"subscribe":{"channel":"nowhere:a"}}`, `{"id":8,"error":{"code":102,"message":"unknown channel: namespace \"nowhere\" is not configured"}}`},
+		{"publish nowhere", `{"id":8,"publish":{"channel":"nowhere:a","data":1}}`, `{"id":8,"error":{"code":102,"message":"unknown channel: namespace \"nowhere\" is not configured"}}`},
+		{"history of nowhere", `{"id":8,"history":{"channel":"nowhere:a"}}`, `{"id":8,"error":{"code":102,"message":"unknown channel: namespace \"nowhere\" is not configured"}}`},
+		{"presence of nowhere", `{"id":8,"presence":{"channel":"nowhere:a"}}`, `{"id":8,"error":{"code":102,"message":"unknown channel: namespace \"nowhere\" is not configured"}}`},
 		{"no presence", `{"id":8,"presence_stats":{"channel":"a"}}`, `{"id":8,"error":{"code":108,"message":"namespace \"\" keeps no presence"}}`},
 		{"no channel", `{"id":9,"subscribe":{}}`, `{"id":9,"error":{"code":107,"message":"channel name is empty"}}`},
 		{
@@ -131,22 +131,22 @@ func TestRefusedCommands(t *testing.T) {
 		{"no data", `{"id":10,"publish":{"channel":"a"}}`, `{"id":10,"error":{"code":107,"message":"publish.data is missing"}}`},
 		{
 			"removal from a stream", `{"id":11,"publish":{"channel":"a","removed":true}}`,
-			`{"id":11,"error":{"code":107,"message":"channels of namespace \"\" are streams: nothing can be removed from them"}}`,
+			`{"id":11,"error":{"code":107,"message":"namespace \"\" has mode stream: rows can be removed only from values and tables"}}`,
 		},
-		{"a presence map", `{"id":12,"subscribe":{"channel":"b","type":2}}`, `{"id":12,"error":{"code":108,"message":"this kind of subscription is not available"}}`},
-		{"a filter", `{"id":13,"subscribe":{"channel":"b","tf":{"op":"eq"}}}`, `{"id":13,"error":{"code":108,"message":"filters are not available"}}`},
+		{"a presence map", `{"id":12,"subscribe":{"channel":"b","type":2}}`, `{"id":12,"error":{"code":108,"message":"this type of subscription is not supported"}}`},
+		{"a filter", `{"id":13,"subscribe":{"channel":"b","tf":{"op":"eq"}}}`, `{"id":13,"error":{"code":108,"message":"filters are not supported"}}`},
 		{
 			"a lost position, rather an error", `{"id":14,"subscribe":{"channel":"b","recover":true,"epoch":"other","offset":3,"flag":2}}`,
 			`{"id":14,"error":{"code":112,"message":"unrecoverable position"}}`,
 		},
 		{
 			"ill-typed channel", `{"id":15,"subscribe":{"channel":5}}`,
-			`{"id":15,"error":{"code":107,"message":"subscribe.channel: a string is wanted at byte 32"}}`,
+			`{"id":15,"error":{"code":107,"message":"subscribe.channel: expected a string at byte 32"}}`,
 		},
-		{"ill-typed request", `{"id":16,"publish":[]}`, `{"id":16,"error":{"code":107,"message":"publish: an object is wanted at byte 19"}}`},
+		{"ill-typed request", `{"id":16,"publish":[]}`, `{"id":16,"error":{"code":107,"message":"publish: expected an object at byte 19"}}`},
 		{
 			"too large an offset", `{"id":17,"subscribe":{"channel":"b","recover":true,"offset":9007199254740992}}`,
-			`{"id":17,"error":{"code":107,"message":"subscribe.offset: an integer between 0 and 9007199254740991 is wanted at byte 60"}}`,
+			`{"id":17,"error":{"code":107,"message":"subscribe.offset: expected an integer between 0 and 9007199254740991 at byte 60"}}`,
 		},
 		{
 			"a lost position, a fresh start", `{"id":18,"subscribe":{"channel":"b","recover":true,"epoch":"other","offset":3}}`,
@@ -174,10 +174,10 @@ func TestFatalCommands(t *testing.T) {
 		{"no id", true, websocket.TextMessage, `{"ping":{}}`, 3501, "bad request: a command needs an id"},
 		{"id 0", true, websocket.TextMessage, `{"id":0,"subscribe":{"channel":"a"}}`, 3501, "bad request: a command needs an id"},
 		{"unknown without id", true, websocket.TextMessage, `{"dance":{}}`, 3501, "bad request: a command needs an id"},
-		{"ill-typed without id", true, websocket.TextMessage, `{"subscribe":{"channel":1}}`, 3501, "subscribe.channel: a string is wanted at byte 24"},
+		{"ill-typed without id", true, websocket.TextMessage, `{"subscribe":{"channel":1}}`, 3501, "subscribe.channel: expected a string at byte 24"},
 		{"id too large", true, websocket.TextMessage, `{"id":4294967296,"ping":{}}`, 3501, "id: "},
 		{"negative id", true, websocket.TextMessage, `{"id":-1,"ping":{}}`, 3501, "id: "},
-		{"connect twice", true, websocket.TextMessage, `{"id":2,"connect":{}}`, 3501, "bad request: connected already"},
+		{"connect twice", true, websocket.TextMessage, `{"id":2,"connect":{}}`, 3501, "bad request: already connected"},
 		{"send", true, websocket.TextMessage, `{"send":{"data":1}}`, 3508, "not available"},
 		{"send with id", true, websocket.TextMessage, `{"id":2,"send":{"data":1}}`, 3508, "not available"},
 		{"too large", true, websocket.TextMessage, strings.Repeat(" ", 4<<10+1), 1009, ""},
@@ -211,7 +211,7 @@ func TestFatalEndsTheRest(t *testing.T) {
 	c.send(`{"id":4,"publish":{"channel":"a","data":3}}`)
 	c.want(`{"id":2,"publish":{}}`)
 	c.wantClose(3501, "a command needs an id")
-	found, err := p.hub.History(testContext(t), "a", hub.HistoryRequest{Limit: -1})
+	found, err := p.hub.History(testwait.Context(t), "a", hub.HistoryRequest{Limit: -1})
 	must(t, err)
 	if len(found.Entries) != 1 {
 		t.Errorf("%d publications", len(found.Entries))
@@ -245,23 +245,23 @@ func TestFrames(t *testing.T) {
 
 // TestAuthenticate: what the hook says becomes the client's identity, or its refusal.
 func TestAuthenticate(t *testing.T) {
-	p := newPlace(t, &gateway.Options{Authenticate: func(_ context.Context, token string, r *http.Request) (push.ClientInfo, error) {
+	p := newPlace(t, &gateway.Options{Authenticate: func(_ context.Context, token string, r *http.Request) (gateway.Identity, error) {
 		switch token {
 		case "banned":
-			return push.ClientInfo{}, push.Disconnect{Code: 4001, Reason: "banned"}
+			return gateway.Identity{}, push.Disconnect{Code: 4001, Reason: "banned"}
 		case "invalid":
-			return push.ClientInfo{}, push.DisconnectInvalidToken
+			return gateway.Identity{}, push.DisconnectInvalidToken
 		case "expired":
-			return push.ClientInfo{}, fmt.Errorf("token: %w", push.ErrTokenExpired)
+			return gateway.Identity{}, fmt.Errorf("token: %w", push.ErrTokenExpired)
 		case "broken":
-			return push.ClientInfo{}, errors.New("the directory is down")
+			return gateway.Identity{}, errors.New("the directory is down")
 		case "bad info":
-			return push.ClientInfo{User: "bad", ConnInfo: []byte("{")}, nil
+			return gateway.Identity{Info: push.ClientInfo{User: "bad", ConnInfo: []byte("{")}}, nil
 		}
-		return push.ClientInfo{User: r.Header.Get("X-User"), Client: "ignored", ConnInfo: []byte("{\n\"a\": 1}")}, nil
+		return gateway.Identity{Info: push.ClientInfo{User: r.Header.Get("X-User"), Client: "ignored", ConnInfo: []byte("{\n\"a\": 1}")}}, nil
 	}})
 	p.log.expect("the directory is down")
-	p.log.expect(`the info of user`)
+	p.log.expect(`connection info of user`)
 	for token, end := range map[string]push.Disconnect{"banned": {Code: 4001, Reason: "banned"}, "invalid": push.DisconnectInvalidToken} {
 		c := p.connectWS(nil)
 		c.send(`{"id":1,"connect":{"token":"` + token + `"}}`)
@@ -286,17 +286,14 @@ func TestAuthenticate(t *testing.T) {
 
 // TestPermit: each action is asked about, with the channel, and the hook's error is the answer.
 func TestPermit(t *testing.T) {
-	p := newPlace(t, &gateway.Options{Permit: func(_ push.ClientInfo, channel string, a gateway.Action) error {
-		names := map[gateway.Action]string{
-			gateway.Subscribe: "subscribe", gateway.Publish: "publish", gateway.History: "history", gateway.Presence: "presence",
-		}
-		switch channel {
-		case "chat:" + names[a]:
-			return nil
+	p := newPlace(t, &gateway.Options{Permit: func(_ context.Context, _ *gateway.Identity, r *gateway.PermitRequest) (gateway.Permission, error) {
+		switch r.Channel {
+		case "chat:" + r.Action.String():
+			return gateway.Permission{}, nil
 		case "chat:end":
-			return push.DisconnectPermissionDenied
+			return gateway.Permission{}, push.DisconnectPermissionDenied
 		}
-		return push.ErrPermissionDenied
+		return gateway.Permission{}, push.ErrPermissionDenied
 	}})
 	c := p.client()
 	for _, name := range []string{"subscribe", "publish", "history", "presence", "presence_stats"} {

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/delta"
 	"github.com/sluice-push/sluice/push/protocol"
+	"github.com/sluice-push/sluice/push/protocol/json"
 )
 
 // document is data in which little differs from one to the next.
@@ -70,7 +71,7 @@ func (c *wsClient) publication() push.Publication {
 	c.t.Helper()
 	var r protocol.Reply
 	line := c.receive()
-	must(c.t, protocol.DecodeReply([]byte(line), &r))
+	must(c.t, json.DecodeReply([]byte(line), &r))
 	if r.Push.Kind != protocol.PushPublication {
 		c.t.Fatalf("received %s instead of a publication", line)
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/memory"
 	"github.com/sluice-push/sluice/push/gateway"
+	sseclients "github.com/sluice-push/sluice/push/gateway/sse"
+	wsclients "github.com/sluice-push/sluice/push/gateway/websocket"
 	"github.com/sluice-push/sluice/push/hub"
 )
 
@@ -27,12 +29,12 @@ func Example() {
 		return
 	}
 	defer func() { _ = h.Close() }()
-	g := gateway.New(h, nil)
+	g := gateway.New(h, nil, wsclients.New, sseclients.NewOneWay)
 	defer func() { _ = g.Shutdown(ctx) }()
 	server := httptest.NewServer(g.Handler())
 	defer server.Close()
 
-	c, _, err := websocket.Dial(ctx, strings.Replace(server.URL, "http", "ws", 1)+gateway.WebSocketPath, nil)
+	c, _, err := websocket.Dial(ctx, strings.Replace(server.URL, "http", "ws", 1)+wsclients.Path, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -5,45 +5,19 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
-	"maps"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
-	clientaddr "github.com/sluice-push/sluice/internal/origin"
-	"github.com/sluice-push/sluice/internal/seldom"
-	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/internal/logsample"
+	"github.com/sluice-push/sluice/push/admission"
+	"github.com/sluice-push/sluice/push/forwarded"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/origin"
-	"github.com/sluice-push/sluice/session"
-	"github.com/sluice-push/sluice/websocket/wire"
-)
-
-// Paths at which clients connect.
-const (
-	WebSocketPath = "/connection/websocket"
-	SSEPath       = "/connection/uni_sse"
-)
-
-// frameSlack is what a message may be larger than its payload on the wire (RFC 6455 §5.2).
-const frameSlack = 14
-
-// readBuffer is what is read of one client at a time: commands are small, and what was read is kept while the client does not read the answers.
-const readBuffer = 32 << 10
-
-// Action is something that a client wants to do with a channel.
-type Action uint8
-
-// The actions.
-const (
-	Subscribe Action = iota
-	Publish
-	History
-	Presence
 )
 
 // Options are a gateway's settings. Zero means the default, negative means off, unless a field says otherwise.
@@ -51,17 +25,32 @@ type Options struct {
 	// Authenticate says who a client is that connects with a token, or without one. An error refuses the connection: a
 	// push.Disconnect as it is, a *push.Error as the answer to the command, anything else as an internal error. The identity of the
 	// connection is set afterwards. nil admits everybody as anonymous and passes over tokens.
-	Authenticate func(ctx context.Context, token string, r *http.Request) (push.ClientInfo, error)
-	// Permit says whether a client may do something with a channel: nil or the error that it is answered. nil permits everything.
-	Permit func(c push.ClientInfo, channel string, a Action) error
+	//
+	// It is called again when a connected client refreshes its connection, then without a request. The user must be the same.
+	Authenticate func(ctx context.Context, token string, r *http.Request) (Identity, error)
+	// Permit says whether a client may do something with a channel. Its error is the answer to the command; a push.Disconnect ends the connection.
+	// nil permits everything.
+	Permit func(ctx context.Context, id *Identity, r *PermitRequest) (Permission, error)
+	// Revoked says whether an identity was taken back since Authenticate returned it. It is asked when [Gateway.EndClients] can find the client, so
+	// that none slips through between the two. nil: none is.
+	Revoked func(id *Identity) bool
+	// ExpiryGrace is for how long a connection or a subscription that has expired goes on, so that a refresh may still come; default 25 s, negative:
+	// not at all.
+	ExpiryGrace time.Duration
 	// Origins are the web origins whose pages may connect, as in "https://example.org" or "https://*.example.org"; * stands for all, see
 	// [origin.New]. Pages of the gateway's own host may always.
 	Origins []string
+
+	// Proxies are trusted to say from which address a client comes, which the limits by address count. The zero value trusts none.
+	Proxies forwarded.Proxies
 
 	// MessageBytes bounds a command of a client; default 64 KiB, never off. FrameBytes bounds a message of many commands, which is how a client
 	// subscribes again to all it had; default MessageBytes, never less.
 	MessageBytes int
 	FrameBytes   int
+	// Compression compresses what is sent to clients that ask for that, in the way of their transport, and lets clients compress what they send;
+	// FrameBytes bounds what that inflates to.
+	Compression bool
 	// SendBuffer bounds what the kernel holds for one client; default 64 KiB; negative leaves it to the system.
 	SendBuffer int
 	// WriteTimeout is how long a client may take nothing of what is to be written to it before it is cut; default 10 s; negative:
@@ -70,13 +59,25 @@ type Options struct {
 	// Backlog bounds what waits to be written to all clients together: when it is more, clients for whom most waits are disconnected as slow.
 	// It is looked at once a second, where so many clients are connected that it could be; default no bound.
 	Backlog int64
-	// Sessions bounds the clients connected at a time, SessionsPerAddress those from one address; default no bound.
+	// Sessions bounds the clients connected at a time, SessionsPerAddress those from one address, and SessionsPerUser those of one user, if it has a
+	// name; default no bound. Clients beyond the first two are not admitted, see [NotAdmitted]; those of the third are ended with
+	// push.DisconnectConnectionLimit when they connect.
 	Sessions           int
 	SessionsPerAddress int
+	SessionsPerUser    int
+	// Connects bounds how many clients are admitted in a second, and ConnectsPerAddress how many from one address; default no bound.
+	Connects           int
+	ConnectsPerAddress int
 	// CommandsPerSession bounds the commands a second of one client, and CommandsPerAddress those of all clients from one address; default 1,000 and
 	// 100,000. Ten times as many may come at once after a time of rest. Those beyond are answered push.ErrTooManyRequests, and not carried out.
 	CommandsPerSession int
 	CommandsPerAddress int
+	// BytesPerSession bounds the bytes a second of one client's commands; default no bound. After a rest, ten times as many are allowed at once, and
+	// at least FrameBytes. Commands beyond it are answered push.ErrTooManyRequests; what has no answer then ends the connection with
+	// push.DisconnectTooManyRequests.
+	BytesPerSession int64
+	// Limits counts where the limits are exceeded, and says which are enforced; nil: all are.
+	Limits *admission.Limits
 
 	// PingInterval is how often clients are pinged, in whole seconds; default 25 s. PongTimeout is how long a client may take to
 	// answer; default 8 s, negative: clients need not answer.
@@ -87,7 +88,8 @@ type Options struct {
 	// CommandTimeout bounds one command; default 10 s, never off.
 	CommandTimeout time.Duration
 
-	linger time.Duration // that of the sessions; set by tests
+	// Linger is how long a client may take to end its connection when it was told why; default 5 s, see session.Options.
+	Linger time.Duration
 
 	// Version is told to clients.
 	Version string
@@ -118,6 +120,8 @@ func (o *Options) withDefaults() Options {
 		out.MessageBytes = 64 << 10
 	}
 	out.FrameBytes = max(out.FrameBytes, out.MessageBytes)
+	duration(&out.ExpiryGrace, 25*time.Second)
+	out.ExpiryGrace = max(out.ExpiryGrace, 0)
 	if out.ConnectTimeout <= 0 {
 		out.ConnectTimeout = 10 * time.Second
 	}
@@ -128,13 +132,19 @@ func (o *Options) withDefaults() Options {
 		out.PingInterval = max(out.PingInterval.Truncate(time.Second), time.Second)
 	}
 	if out.Permit == nil {
-		out.Permit = func(push.ClientInfo, string, Action) error { return nil }
+		out.Permit = func(context.Context, *Identity, *PermitRequest) (Permission, error) { return Permission{}, nil }
 	}
 	if out.Authenticate == nil {
-		out.Authenticate = func(context.Context, string, *http.Request) (push.ClientInfo, error) { return push.ClientInfo{}, nil }
+		out.Authenticate = func(context.Context, string, *http.Request) (Identity, error) { return Identity{}, nil }
+	}
+	if out.Revoked == nil {
+		out.Revoked = func(*Identity) bool { return false }
 	}
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	if out.Limits == nil {
+		out.Limits = admission.NewLimits(out.Logger)
 	}
 	return out
 }
@@ -143,86 +153,130 @@ func (o *Options) withDefaults() Options {
 type Gateway struct {
 	hub        *hub.Hub
 	options    Options
-	server     *session.Server
-	websockets *wire.Endpoint // what the handshakes of all clients have in common
+	transports []Transport
 
 	began    time.Time
 	ctx      context.Context // ends when the gateway closes; bounds commands and streams
 	cancel   context.CancelFunc
-	arriving sync.WaitGroup // clients that are admitted but not yet among the sessions or the streams
-	requests sync.WaitGroup // SSE requests
+	arriving sync.WaitGroup // clients that are admitted but that their transport does not have yet
 	running  sync.WaitGroup // the heartbeat
-	leaving  sync.WaitGroup // what endSoon began, which begins nothing when closing is set
+	leaving  sync.WaitGroup // what goUnlessClosing began
 	buffers  sync.Pool      // *[]byte, in which replies are encoded
 	counts   *counters
 	pages    *origin.Rules // which may connect
 
-	originWarnings seldom.Warning
+	originWarnings logsample.Warning
 	agenda         *agenda // of the heartbeat
-	waiting        lookup  // what waits to be written
+	emulation      *emulation
+	waiting        lookup // what waits to be written
+	limits         *admission.Limits
+	rates          rates
+	users          admission.Users
 
 	mu        sync.Mutex // guards what follows
 	closing   bool
 	sessions  int
 	addresses map[netip.Addr]*caller
-	streams   map[*stream]struct{}
+	ramp      *admission.Ramp
 }
 
-// New returns a gateway for the hub. The caller serves its Handler and calls Shutdown in the end, before it closes the hub.
-func New(h *hub.Hub, o *Options) *Gateway {
+// Transport is one way in which clients connect. Its methods may be called concurrently.
+type Transport interface {
+	// Name is that of the metrics, such as sse.
+	Name() string
+	// Len returns how many clients are connected, and Clients visits them. A client may end while it is being visited.
+	Len() int
+	Clients() iter.Seq[*Client]
+	Stats() TransportStats
+	// Shutdown tells all clients to go elsewhere, and waits until they are gone. When ctx ends first, their connections are cut, and Shutdown
+	// returns an error.
+	Shutdown(ctx context.Context) error
+}
+
+// HTTPTransport is a Transport whose clients come with HTTP requests.
+type HTTPTransport interface {
+	Transport
+	http.Handler // serves one client
+
+	// Patterns are those of the requests, as [http.ServeMux] has them: method and path.
+	Patterns() []string
+	// NeverBlocks reports whether ServeHTTP returns at once, so that it may run on the goroutine that accepts connections.
+	NeverBlocks() bool
+}
+
+// New returns a gateway for the hub, whose clients connect by the given transports: functions such as websocket.New and sse.New, from the
+// folders below this one. The caller serves the gateway's Handler and calls Shutdown in the end, before it closes the hub.
+func New(h *hub.Hub, o *Options, transports ...func(*Gateway) Transport) *Gateway {
 	g := &Gateway{
 		hub: h, options: o.withDefaults(), began: time.Now(), counts: newCounters(), agenda: newAgenda(),
-		addresses: map[netip.Addr]*caller{}, streams: map[*stream]struct{}{},
+		addresses: map[netip.Addr]*caller{},
 	}
+	g.limits, g.rates = g.options.Limits, newRates(&g.options)
+	g.ramp = admission.NewRamp(g.options.Connects, g.options.ConnectsPerAddress)
 	g.pages = origin.New(g.options.Origins)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
-	g.server = session.NewServer(nil, &session.Handler{
-		Open:     func(s *session.Session) error { s.Value().(*client).opened(s); return nil },
-		Message:  func(s *session.Session, frame []byte) { s.Value().(*client).message(frame) },
-		Writable: func(s *session.Session) { s.Value().(*client).writable() },
-		Drain:    func(s *session.Session) { s.Value().(*client).drain(s) },
-		Close:    func(s *session.Session, info *session.CloseInfo) { s.Value().(*client).closed(info) },
-	}, &session.Options{
-		MaxMessage:   g.options.FrameBytes + frameSlack,
-		SendBuffer:   max(g.options.SendBuffer, 0),
-		ReadBuffer:   readBuffer,
-		WriteTimeout: g.options.WriteTimeout,
-		NotSentLowat: 16 << 10,
-		Linger:       g.options.linger,
-		Logger:       g.options.Logger,
-	})
-	g.websockets = wire.NewEndpoint(&wire.Options{
-		MaxMessage:   g.options.FrameBytes,
-		CheckOrigin:  func(r *wire.Request) bool { return g.pages.AllowOrigin(r.Origin, r.Host) },
-		Subprotocols: []string{jsonSubprotocol},
-	})
+	g.emulation = newEmulation(g)
+	for _, create := range transports {
+		g.transports = append(g.transports, create(g))
+	}
 	g.running.Go(g.heartbeat)
 	return g
 }
 
-// Handler returns what serves the client transports, at their paths.
+// Handler returns what serves the client transports, at their paths, and EmulationPath. The body of a request has to arrive within
+// Options.ConnectTimeout.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+WebSocketPath, g.serveWebSocket)
-	mux.HandleFunc("GET "+SSEPath, g.serveSSE)
-	return forPages(g.pages, mux)
+	for _, t := range g.transports {
+		if h, ok := t.(HTTPTransport); ok {
+			for _, pattern := range h.Patterns() {
+				mux.Handle(pattern, h)
+			}
+		}
+	}
+	mux.HandleFunc("POST "+EmulationPath, g.serveEmulation)
+	return BoundBodies(g.options.ConnectTimeout, forPages(g.pages, mux))
 }
 
-// AtOnce returns what serves a request to begin a WebSocket connection, nil for every other. It waits for nothing, so it may run where connections are
-// accepted.
-func (g *Gateway) AtOnce(r *http.Request) http.Handler {
-	if r.Method != http.MethodGet || r.URL.Path != WebSocketPath {
-		return nil
+// UpgradeHandler returns the handler of a request that a transport answers without blocking, a WebSocket upgrade, and nil for every other
+// request. The handler may run on the goroutine that accepts connections: pass UpgradeHandler to [websocket.NewUpgradeListener].
+//
+// [websocket.NewUpgradeListener]: https://pkg.go.dev/github.com/sluice-push/sluice/websocket#NewUpgradeListener
+func (g *Gateway) UpgradeHandler(r *http.Request) http.Handler {
+	for _, t := range g.transports {
+		h, ok := t.(HTTPTransport)
+		if ok && h.NeverBlocks() && slices.Contains(h.Patterns(), r.Method+" "+r.URL.Path) {
+			return h
+		}
 	}
-	return http.HandlerFunc(g.serveWebSocket)
+	return nil
 }
+
+// Options returns the gateway's settings, with the defaults. The caller must not change them.
+func (g *Gateway) Options() *Options { return &g.options }
+
+// Context returns the context that bounds commands and streams. It ends when the gateway has shut down, or when Shutdown is out of time.
+func (g *Gateway) Context() context.Context { return g.ctx }
 
 // Len returns how many clients are connected.
-func (g *Gateway) Len() int {
-	n := g.server.Len()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return n + len(g.streams)
+func (g *Gateway) Len() (n int) {
+	for _, t := range g.transports {
+		n += t.Len()
+	}
+	return n
+}
+
+// clients visits the connected clients of all transports. A client may end while it is being visited.
+func (g *Gateway) clients() iter.Seq[*Client] {
+	return func(yield func(*Client) bool) {
+		for _, t := range g.transports {
+			for c := range t.Clients() {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // clock returns the time in milliseconds since the gateway began, at least 1. It does not jump when the system's time is set.
@@ -246,16 +300,16 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	g.closing = true
 	g.mu.Unlock()
 	g.arriving.Wait() // short: no client can hold up its own arrival for longer than the answer to its handshake may take
-	g.mu.Lock()
-	streams := slices.Collect(maps.Keys(g.streams))
-	g.mu.Unlock()
-	for _, s := range streams {
-		s.Disconnect(push.DisconnectShutdown)
-	}
 	stop := context.AfterFunc(ctx, g.cancel)
 	defer stop()
-	err := g.server.Shutdown(ctx)
-	g.requests.Wait()
+	ended := make(chan error, len(g.transports))
+	for _, t := range g.transports {
+		go func() { ended <- t.Shutdown(ctx) }()
+	}
+	var err error
+	for range g.transports {
+		err = errors.Join(err, <-ended)
+	}
 	g.leaving.Wait()
 	if err != nil || g.ctx.Err() != nil {
 		err = ctx.Err() // nil when another call cut them
@@ -268,66 +322,8 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// admit counts a client in, or says why it cannot be. The caller calls arriving.Done when Shutdown can see the client, or it is
-// gone, and leave with the same address, once, when the client is gone.
-func (g *Gateway) admit(addr netip.Addr) error {
-	o := &g.options
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	from := g.addresses[addr]
-	switch {
-	case g.closing:
-		g.counts.closing.Add(1)
-		return errors.New("the node is shutting down")
-	case o.Sessions > 0 && g.sessions >= o.Sessions:
-		g.counts.full.Add(1)
-		return errors.New("the node has as many clients as it may")
-	case from != nil && o.SessionsPerAddress > 0 && from.sessions >= o.SessionsPerAddress:
-		g.counts.address.Add(1)
-		return fmt.Errorf("%s has as many connections as it may", addr)
-	}
-	if from == nil {
-		from = new(caller)
-		g.addresses[addr] = from
-	}
-	g.sessions++
-	from.sessions++
-	g.arriving.Add(1)
-	return nil
-}
-
-func (g *Gateway) leave(addr netip.Addr) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.sessions--
-	from := g.addresses[addr]
-	if from.sessions--; from.sessions == 0 {
-		delete(g.addresses, addr)
-	}
-}
-
-// callerOf returns the address of a client that is admitted.
-func (g *Gateway) callerOf(addr netip.Addr) *caller {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.addresses[addr]
-}
-
-// addressOf returns what a client is counted by.
-func addressOf(remote string) netip.Addr {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
-	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return clientaddr.Of(addr)
-}
-
-// refuse answers a request that cannot become a client, and ends its connection, unless that carries other requests as well.
-func refuse(w http.ResponseWriter, r *http.Request, status int, reason string) {
+// Refuse answers a request that cannot become a client, and ends its connection, unless that carries other requests as well.
+func Refuse(w http.ResponseWriter, r *http.Request, status int, reason string) {
 	if r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}

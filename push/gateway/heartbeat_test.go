@@ -68,7 +68,7 @@ func TestPingDuringLongPong(t *testing.T) {
 	})
 }
 
-// TestNoPings: nothing is sent, and nobody has to answer.
+// TestNoPings: nothing is sent, and no client has to answer.
 func TestNoPings(t *testing.T) {
 	inFakeTime(t, &gateway.Options{PingInterval: -1}, func(_ *testing.T, p *place) {
 		c := p.client().forever()
@@ -77,7 +77,7 @@ func TestNoPings(t *testing.T) {
 	})
 }
 
-// TestNeverConnects: a connection on which nobody says who it is ends, whatever else is said on it.
+// TestNeverConnects: a connection without a connect command ends, whatever else comes on it.
 func TestNeverConnects(t *testing.T) {
 	for name, message := range map[string]string{"silent": "", "pongs": "{}", "blank": "\n"} {
 		t.Run(name, func(t *testing.T) {

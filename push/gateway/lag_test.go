@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/protocol"
+	"github.com/sluice-push/sluice/push/protocol/json"
 )
 
 // thinConn is a connection of which only so many bytes a second are read.
@@ -96,7 +97,7 @@ func (l *lagTable) take(t *testing.T, p *push.Publication) {
 }
 
 // TestSlowReaderLag: a client that reads 50 KB of the 2 MB a second that are published to a table is never more than three seconds behind,
-// and of the row that changes most no further than of those that change least. The pipe between them holds nothing by itself, so this
+// and of the row that changes most no further than of the rows that change least. The pipe between them holds nothing by itself, so this
 // is what the node lets wait.
 func TestSlowReaderLag(t *testing.T) {
 	const (
@@ -120,7 +121,7 @@ func TestSlowReaderLag(t *testing.T) {
 		publishing.Go(func() { l.publish(ctx, p, "table:t", published) })
 		for ctx.Err() == nil {
 			var r protocol.Reply
-			must(t, protocol.DecodeReply([]byte(c.receive()), &r))
+			must(t, json.DecodeReply([]byte(c.receive()), &r))
 			if r.Push.Kind == protocol.PushPublication {
 				l.take(t, &r.Push.Publication)
 			}

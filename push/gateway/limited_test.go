@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-push/sluice/push/protocol"
 )
 
-// Commands beyond the rate of a client, or of its address, are refused and counted, and nobody else's.
+// Commands beyond the rate of a client, or of its address, are refused and counted, and no other client's.
 func TestTooManyCommands(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -22,6 +22,9 @@ func TestTooManyCommands(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPlace(t, &tt.o)
+			if tt.name != "neither" {
+				p.log.expect(`msg="limit exceeded"`)
+			}
 			var other *wsClient
 			if tt.name != "address" {
 				other = p.client()
@@ -35,7 +38,7 @@ func TestTooManyCommands(t *testing.T) {
 			for i := range 100 {
 				want := fmt.Sprintf(`{"id":%d,"ping":{}}`, i+2)
 				if tt.name != "neither" && i >= 49 {
-					want = fmt.Sprintf(`{"id":%d,"error":{"code":111,"message":"too many commands a second, try again later","temporary":true}}`, i+2)
+					want = fmt.Sprintf(`{"id":%d,"error":{"code":111,"message":"too many commands per second, try again later","temporary":true}}`, i+2)
 				}
 				c.want(want)
 			}

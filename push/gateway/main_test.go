@@ -13,26 +13,22 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/sluice-push/sluice/internal/early"
 	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/memory"
 	"github.com/sluice-push/sluice/push/gateway"
+	"github.com/sluice-push/sluice/push/gateway/httpstream"
+	sseclients "github.com/sluice-push/sluice/push/gateway/sse"
+	wsclients "github.com/sluice-push/sluice/push/gateway/websocket"
 	"github.com/sluice-push/sluice/push/hub"
+	"github.com/sluice-push/sluice/websocket"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what has to happen. Nothing is measured by it: a test that needs it has failed.
 const patience = 30 * time.Second
-
-func testContext(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -101,14 +97,14 @@ func newPlaceOn(t testing.TB, ln net.Listener, o *gateway.Options, ho *hub.Optio
 	own.Logger = slog.New(slog.NewTextHandler(p.log, nil))
 	h, err := hub.New(t.Context(), p.broker, spaces(), ho)
 	must(t, err)
-	p.hub, p.gateway = h, gateway.New(h, &own)
+	p.hub, p.gateway = h, gateway.New(h, &own, wsclients.New, wsclients.NewOneWay, sseclients.New, sseclients.NewOneWay, httpstream.New, httpstream.NewOneWay)
 	p.dial = func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", p.addr) }
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	p.server = &http.Server{Handler: p.gateway.Handler(), ReadHeaderTimeout: patience, Protocols: &protocols}
 	var serving sync.WaitGroup
-	accepting := early.Listen(ln, p.gateway.AtOnce, own.Logger) // as nodes do; the example stands behind net/http alone
+	accepting := websocket.NewUpgradeListener(ln, p.gateway.UpgradeHandler, own.Logger) // as nodes do; the example stands behind net/http alone
 	serving.Go(func() { _ = p.server.Serve(accepting) })
 	t.Cleanup(func() {
 		p.shutdown()
@@ -122,8 +118,8 @@ func newPlaceOn(t testing.TB, ln net.Listener, o *gateway.Options, ho *hub.Optio
 }
 
 // refuseAll is an Authenticate hook.
-func refuseAll(context.Context, string, *http.Request) (push.ClientInfo, error) {
-	return push.ClientInfo{}, push.ErrUnauthorized
+func refuseAll(context.Context, string, *http.Request) (gateway.Identity, error) {
+	return gateway.Identity{}, push.ErrUnauthorized
 }
 
 // shutdown ends the gateway without patience.
@@ -147,7 +143,7 @@ func (p *place) publish(name string, data string) push.Position {
 
 func (p *place) put(name string, pub push.Publication) push.Position {
 	p.t.Helper()
-	at, err := p.hub.Publish(testContext(p.t), name, pub, "")
+	at, err := p.hub.Publish(testwait.Context(p.t), name, pub, "")
 	must(p.t, err)
 	return at
 }
@@ -155,7 +151,7 @@ func (p *place) put(name string, pub push.Publication) push.Position {
 // epoch returns the epoch of the partition of a channel.
 func (p *place) epoch(name string) string {
 	p.t.Helper()
-	found, err := p.hub.History(testContext(p.t), name, hub.HistoryRequest{})
+	found, err := p.hub.History(testwait.Context(p.t), name, hub.HistoryRequest{})
 	must(p.t, err)
 	return found.Position.Epoch
 }

@@ -29,21 +29,22 @@ type mapStep struct {
 	session *hub.Session
 	request *protocol.SubscribeRequest
 	wish    wish // what was asked for with the first step
+	with    start
 	answer  answering
 }
 
 // subscribeMap carries out one step.
-func subscribeMap(ctx context.Context, h *hub.Session, r *protocol.SubscribeRequest, answer answering) error {
-	s := &mapStep{session: h, request: r, answer: answer}
+func subscribeMap(ctx context.Context, h *hub.Session, r *protocol.SubscribeRequest, with start, answer answering) error {
+	s := &mapStep{session: h, request: r, with: with, answer: answer}
 	switch {
 	case r.Filter != nil:
-		return push.ErrNotAvailable.WithMessage("filters are not available")
+		return push.ErrNotAvailable.WithMessage("filters are not supported")
 	case r.Phase == protocol.PhaseState:
 		return s.state(ctx)
 	case r.Phase == protocol.PhaseStream:
 		return s.stream(ctx)
 	default:
-		return push.ErrBadRequest.WithMessage("subscribe.phase is %d: a map begins with %d, its rows, or %d, what has changed since a position",
+		return push.ErrBadRequest.WithMessage("subscribe.phase %d is not valid for a map: use %d for its rows, or %d for the changes since a position",
 			r.Phase, protocol.PhaseState, protocol.PhaseStream)
 	}
 }
@@ -93,6 +94,7 @@ func (s *mapStep) stream(ctx context.Context) (err error) {
 // live subscribes a client to which nothing but the last rows is missing. recovers says that it was subscribed before.
 func (s *mapStep) live(ctx context.Context, last hub.Rows, recovers bool) error {
 	ask := s.wish.request(s.request)
+	ask.ChanInfo, ask.JoinLeave = s.with.info, s.with.joins
 	ask.Since, ask.Table, ask.Joins = &last.Position, true, !recovers
 	ask.Budget = channel.Budget{Entries: catchUpRows, Bytes: catchUpBytes}
 	return s.session.Subscribe(ctx, ask, func(told hub.Subscribed) error {

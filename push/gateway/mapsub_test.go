@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -311,11 +312,11 @@ func TestMapPages(t *testing.T) {
 
 // TestMapPermit: each step is asked about.
 func TestMapPermit(t *testing.T) {
-	p := newPlace(t, &gateway.Options{Permit: func(_ push.ClientInfo, channel string, a gateway.Action) error {
-		if channel == "table:secret" && a == gateway.Subscribe {
-			return push.ErrPermissionDenied
+	p := newPlace(t, &gateway.Options{Permit: func(_ context.Context, _ *gateway.Identity, r *gateway.PermitRequest) (gateway.Permission, error) {
+		if r.Channel == "table:secret" && r.Action == push.ActionSubscribe {
+			return gateway.Permission{}, push.ErrPermissionDenied
 		}
-		return nil
+		return gateway.Permission{}, nil
 	}})
 	c := p.client()
 	for phase := 1; phase <= 2; phase++ {

@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,28 +43,41 @@ func forPages(pages *origin.Rules, next http.Handler) http.Handler {
 	})
 }
 
-// refuseOrigin counts a page that may not connect, and says so at a level that operators see: a page that is missing from the settings is a
+// Allows reports whether the page of a request, if it is of one, may connect.
+func (g *Gateway) Allows(r *http.Request) bool { return g.pages.Allow(r) }
+
+// AllowsOrigin reports whether a page of an origin may connect to a host. No origin is not a page, which may.
+func (g *Gateway) AllowsOrigin(from, host string) bool { return g.pages.AllowOrigin(from, host) }
+
+// OriginRefused counts a page that may not connect, and logs it at a level that operators see: a page that is missing from the settings is a
 // common mistake.
-func (g *Gateway) refuseOrigin(from []string, host, remote string) {
+func (g *Gateway) OriginRefused(r *http.Request) {
 	g.counts.origin.Add(1)
 	if g.originWarnings.Due(time.Now()) {
-		g.options.Logger.Info("a page of another origin was refused", "origin", from, "host", host, "remote", remote)
+		g.options.Logger.Info("origin not allowed", "origin", r.Header["Origin"], "host", r.Host, "remote", r.RemoteAddr)
 	}
 }
+
+// RequestRefused counts a request that cannot be understood, or whose connection broke.
+func (g *Gateway) RequestRefused() { g.counts.request.Add(1) }
+
+// ClientRefused counts a client, or one of its subscriptions, that was refused before it was connected.
+func (g *Gateway) ClientRefused() { g.counts.client.Add(1) }
 
 // Waiting returns what serves the paths of clients, with given Options.Origins, until there is a gateway: all are told to come again.
 func Waiting(origins []string, reason string) http.Handler {
 	pages := origin.New(origins)
 	return forPages(pages, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == SSEPath && !pages.Allow(r) {
-			refuse(w, r, http.StatusForbidden, notThisOrigin)
+		if wantsEvents(r) && !pages.Allow(r) {
+			Refuse(w, r, http.StatusForbidden, NotThisOrigin)
 			return
 		}
-		comeAgain(w, r, http.StatusServiceUnavailable, reason)
+		ComeAgain(w, r, http.StatusServiceUnavailable, reason)
 	}))
 }
 
-const notThisOrigin = "pages of this origin may not connect"
+// NotThisOrigin is the answer to a page that may not connect.
+const NotThisOrigin = "origin not allowed"
 
 // The time after which a stream's client comes again, spread so that not all do at once.
 const (
@@ -69,44 +85,51 @@ const (
 	retrySpread = 3 * time.Second
 )
 
-// appendRetry appends the field that tells a client of events when to connect again after an end.
-func appendRetry(dst []byte) []byte {
-	return fmt.Appendf(dst, "retry: %d\n", (retryLeast + rand.N(retrySpread)).Milliseconds())
+// AppendRetry appends the field that tells a client of events when to connect again after an end.
+func AppendRetry(dst []byte) []byte { return appendRetry(dst, retryLeast) }
+
+func appendRetry(dst []byte, least time.Duration) []byte {
+	return fmt.Appendf(dst, "retry: %d\n", (least + rand.N(retrySpread)).Milliseconds())
 }
 
-// comeAgain refuses a request for now. A browser's EventSource gives up for ever after any status but 200 (HTML standard, section 9.2), so it is
-// given a stream that ends and says when to come again; everybody else gets the status.
-func comeAgain(w http.ResponseWriter, r *http.Request, status int, reason string) {
-	if r.URL.Path != SSEPath || !strings.Contains(r.Header.Get("Accept"), eventStream) {
-		w.Header().Set("Retry-After", "1")
-		refuse(w, r, status, reason)
+// RefuseArrival answers the request of a client that [Client.Arrive] has not admitted, as ComeAgain does, with the time after which the client should
+// come again.
+func RefuseArrival(w http.ResponseWriter, r *http.Request, err error) {
+	why := notAdmitted(http.StatusServiceUnavailable, err.Error())
+	errors.As(err, &why)
+	comeAgain(w, r, why)
+}
+
+// ComeAgain refuses a request for now. A browser's EventSource gives up for ever after any status but 200 (HTML standard, section 9.2), so it is
+// given a stream that ends and says when to come again; every other client gets the status.
+func ComeAgain(w http.ResponseWriter, r *http.Request, status int, reason string) {
+	comeAgain(w, r, notAdmitted(status, reason))
+}
+
+func comeAgain(w http.ResponseWriter, r *http.Request, why *NotAdmitted) {
+	if !wantsEvents(r) {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(why.Wait.Seconds()))))
+		Refuse(w, r, why.Status, why.Reason)
 		return
 	}
-	streamHeader(w.Header())
+	EventHeader(w.Header())
 	if r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
-	_, _ = fmt.Fprintf(w, "%s: %s\n\n", appendRetry(nil), strings.NewReplacer("\n", " ", "\r", " ").Replace(reason)) // it may be gone
+	text := strings.NewReplacer("\n", " ", "\r", " ").Replace(why.Reason)
+	_, _ = fmt.Fprintf(w, "%s: %s\n\n", appendRetry(nil, why.Wait), text) // it may be gone
 }
 
 const eventStream = "text/event-stream"
 
-// streamHeader sets the header of a stream of events.
-func streamHeader(h http.Header) {
+// wantsEvents reports whether a request is that of an EventSource.
+func wantsEvents(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), eventStream)
+}
+
+// EventHeader sets the header of a stream of events.
+func EventHeader(h http.Header) {
 	h.Set("Content-Type", eventStream)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
 }
-
-// speaksProtobuf reports whether a client of WebSocket asks for the Protobuf form of the protocol, by any of the ways of the official SDKs.
-func speaksProtobuf(r *http.Request) bool {
-	q := r.URL.Query()
-	if q.Get("format") == "protobuf" || q.Get("cf_protocol") == "protobuf" {
-		return true
-	}
-	offered := strings.Join(r.Header.Values("Sec-WebSocket-Protocol"), ",")
-	return strings.Contains(offered, "centrifuge-protobuf") && !strings.Contains(offered, jsonSubprotocol)
-}
-
-// jsonSubprotocol is the subprotocol of the JSON form.
-const jsonSubprotocol = "centrifuge-json"

@@ -10,6 +10,8 @@ import (
 
 	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push/gateway"
+	sseclients "github.com/sluice-push/sluice/push/gateway/sse"
+	wsclients "github.com/sluice-push/sluice/push/gateway/websocket"
 )
 
 // browserAsks is the header of an EventSource in a page of another origin.
@@ -35,20 +37,21 @@ func TestTemporaryRefusalsOfStreams(t *testing.T) {
 	o := pagesMayConnect()
 	o.Sessions = 1
 	p := newPlace(t, o)
+	p.log.expect(`msg="limit exceeded"`)
 	one := p.stream("", "", browserAsks)
 	one.next()
 	if ms, err := strconv.Atoi(one.retry); err != nil || ms < 1000 || ms > 4000 {
 		t.Errorf("a stream says to come again in %q ms", one.retry)
 	}
-	res, body := p.get(http.MethodGet, gateway.SSEPath, browserAsks)
+	res, body := p.get(http.MethodGet, sseclients.OneWayPath, browserAsks)
 	wantRetry(t, res, body)
-	if res, _ := p.get(http.MethodGet, gateway.SSEPath, nil); res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
+	if res, _ := p.get(http.MethodGet, sseclients.OneWayPath, nil); res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
 		t.Errorf("no browser: status %d, header %v", res.StatusCode, res.Header)
 	}
 	one.close()
 	testwait.True(t, "the client is gone", func() bool { return p.gateway.Len() == 0 })
 	p.shutdown()
-	res, body = p.get(http.MethodGet, gateway.SSEPath, browserAsks)
+	res, body = p.get(http.MethodGet, sseclients.OneWayPath, browserAsks)
 	wantRetry(t, res, body)
 }
 
@@ -60,10 +63,10 @@ func TestWaiting(t *testing.T) {
 		header http.Header
 		want   int
 	}{
-		{gateway.SSEPath, browserAsks, http.StatusOK},
-		{gateway.SSEPath, http.Header{"Accept": {"text/event-stream"}, "Origin": {"https://evil.example"}}, http.StatusForbidden},
-		{gateway.SSEPath, nil, http.StatusServiceUnavailable},
-		{gateway.WebSocketPath, nil, http.StatusServiceUnavailable},
+		{sseclients.OneWayPath, browserAsks, http.StatusOK},
+		{sseclients.OneWayPath, http.Header{"Accept": {"text/event-stream"}, "Origin": {"https://evil.example"}}, http.StatusForbidden},
+		{sseclients.OneWayPath, nil, http.StatusServiceUnavailable},
+		{wsclients.Path, nil, http.StatusServiceUnavailable},
 		{"/api/publish", nil, http.StatusServiceUnavailable},
 	} {
 		r := httptest.NewRequest(http.MethodGet, tt.path, nil)
@@ -84,12 +87,12 @@ func TestWaiting(t *testing.T) {
 // Preflights are answered, and a page sees why it is refused (dunglas/mercure#535, dunglas/mercure#613).
 func TestOtherOrigins(t *testing.T) {
 	p := newPlace(t, pagesMayConnect())
-	p.log.expect("a page of another origin was refused")
+	p.log.expect("origin not allowed")
 	asks := http.Header{
 		"Origin": {"https://page.example"}, "Access-Control-Request-Method": {"GET"},
 		"Access-Control-Request-Headers": {"last-event-id, cache-control"},
 	}
-	for _, path := range []string{gateway.SSEPath, gateway.WebSocketPath} {
+	for _, path := range []string{sseclients.OneWayPath, wsclients.Path} {
 		res, _ := p.get(http.MethodOptions, path, asks)
 		h := res.Header
 		if res.StatusCode != http.StatusNoContent || h.Get("Access-Control-Allow-Origin") != "https://page.example" ||
@@ -98,14 +101,14 @@ func TestOtherOrigins(t *testing.T) {
 		}
 	}
 	asks.Set("Origin", "https://evil.example")
-	if res, _ := p.get(http.MethodOptions, gateway.SSEPath, asks); res.StatusCode != http.StatusMethodNotAllowed || res.Header.Get("Access-Control-Allow-Origin") != "" {
+	if res, _ := p.get(http.MethodOptions, sseclients.OneWayPath, asks); res.StatusCode != http.StatusMethodNotAllowed || res.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("another page: status %d, header %v", res.StatusCode, res.Header)
 	}
-	res, body := p.get(http.MethodGet, gateway.SSEPath+"?cf_connect={", browserAsks)
+	res, body := p.get(http.MethodGet, sseclients.OneWayPath+"?cf_connect={", browserAsks)
 	if res.StatusCode != http.StatusBadRequest || body == "" || res.Header.Get("Access-Control-Allow-Origin") != "https://page.example" {
 		t.Errorf("a refusal: status %d, header %v", res.StatusCode, res.Header)
 	}
-	if res, _ := p.get(http.MethodGet, gateway.SSEPath, http.Header{"Origin": {"https://page.example", "https://page.example"}}); res.StatusCode != http.StatusForbidden {
+	if res, _ := p.get(http.MethodGet, sseclients.OneWayPath, http.Header{"Origin": {"https://page.example", "https://page.example"}}); res.StatusCode != http.StatusForbidden {
 		t.Errorf("two origins: status %d", res.StatusCode)
 	}
 }
@@ -132,15 +135,18 @@ func TestLastEventIDInTheQuery(t *testing.T) {
 func TestForms(t *testing.T) {
 	p := newPlace(t, nil)
 	for _, tt := range []struct {
-		query, offered string
-		status         int
+		path, query, offered string
+		status               int
+		chosen               string
 	}{
-		{"", "", http.StatusSwitchingProtocols},
-		{"?format=json", "centrifuge-json", http.StatusSwitchingProtocols},
-		{"", "centrifuge-protobuf, centrifuge-json", http.StatusSwitchingProtocols},
-		{"?format=protobuf", "", http.StatusBadRequest},
-		{"?cf_protocol=protobuf&cf_protocol_version=v2", "", http.StatusBadRequest},
-		{"", "centrifuge-protobuf", http.StatusBadRequest},
+		{wsclients.Path, "", "", http.StatusSwitchingProtocols, ""},
+		{wsclients.Path, "?format=json", "centrifuge-json", http.StatusSwitchingProtocols, "centrifuge-json"},
+		{wsclients.Path, "", "centrifuge-protobuf, centrifuge-json", http.StatusSwitchingProtocols, "centrifuge-json"},
+		{wsclients.Path, "?format=protobuf", "", http.StatusSwitchingProtocols, ""},
+		{wsclients.Path, "?cf_protocol=protobuf&cf_protocol_version=v2", "", http.StatusSwitchingProtocols, ""},
+		{wsclients.Path, "", "centrifuge-protobuf", http.StatusSwitchingProtocols, "centrifuge-protobuf"},
+		{wsclients.OneWayPath, "", "", http.StatusSwitchingProtocols, ""},
+		{wsclients.OneWayPath, "?format=protobuf", "", http.StatusBadRequest, ""},
 	} {
 		header := http.Header{
 			"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="},
@@ -148,7 +154,7 @@ func TestForms(t *testing.T) {
 		if tt.offered != "" {
 			header.Set("Sec-WebSocket-Protocol", tt.offered)
 		}
-		r, err := http.NewRequestWithContext(testContext(t), http.MethodGet, "http://"+p.addr+gateway.WebSocketPath+tt.query, nil)
+		r, err := http.NewRequestWithContext(testwait.Context(t), http.MethodGet, "http://"+p.addr+tt.path+tt.query, nil)
 		must(t, err)
 		r.Header = header
 		res, err := http.DefaultTransport.RoundTrip(r)
@@ -162,8 +168,8 @@ func TestForms(t *testing.T) {
 		if res.StatusCode != tt.status || tt.status == http.StatusBadRequest && !strings.Contains(string(body), "Protobuf") {
 			t.Errorf("%s %s: status %d, %s", tt.query, tt.offered, res.StatusCode, body)
 		}
-		if got := res.Header.Get("Sec-WebSocket-Protocol"); tt.status == http.StatusSwitchingProtocols && tt.offered != "" && got != "centrifuge-json" {
-			t.Errorf("%s: subprotocol %q", tt.offered, got)
+		if got := res.Header.Get("Sec-WebSocket-Protocol"); got != tt.chosen {
+			t.Errorf("%s: subprotocol %q, want %q", tt.offered, got, tt.chosen)
 		}
 	}
 }

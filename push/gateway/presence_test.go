@@ -15,7 +15,7 @@ import (
 // A client that was disconnected and does not answer is not present any more.
 func TestAbsentOnceDisconnected(t *testing.T) {
 	var o gateway.Options
-	o.SetLinger(time.Hour)
+	o.Linger = time.Hour
 	p := newPlace(t, &o)
 	deaf, other := p.client(), p.client()
 	deaf.ask(`{"id":2,"subscribe":{"channel":"chat:1"}}`, strings.ReplaceAll(`{"id":2,"subscribe":{"recoverable":true,"epoch":"EPOCH","positioned":true}}`, "EPOCH", p.epoch("chat:1")))
@@ -33,12 +33,13 @@ func TestAbsentOnceDisconnected(t *testing.T) {
 // An answer names so many clients of a channel at most, and to ask again and again is bounded by how many there are.
 func TestManyPresent(t *testing.T) {
 	p := newPlace(t, &gateway.Options{CommandsPerSession: 20})
-	book := presence.Book{Leases: p.broker, TTL: time.Hour}
+	p.log.expect(`msg="limit exceeded"`)
+	registry := presence.Registry{Leases: p.broker, TTL: time.Hour}
 	for i := range 1001 {
-		must(t, book.Enter(t.Context(), presence.NewKey("chat:1"), &push.ClientInfo{Client: fmt.Sprint(i)}))
+		must(t, registry.Enter(t.Context(), presence.NewKey("chat:1"), &push.ClientInfo{Client: fmt.Sprint(i)}))
 	}
 	c := p.client()
-	c.ask(`{"id":2,"presence":{"channel":"chat:1"}}`, `{"id":2,"error":{"code":106,"message":"1001 clients are in the channel, and an answer has 1000 at most: ask for presence stats"}}`)
+	c.ask(`{"id":2,"presence":{"channel":"chat:1"}}`, `{"id":2,"error":{"code":106,"message":"the channel has 1001 clients, more than the 1000 of one answer: use presence stats"}}`)
 	for id := 3; p.gateway.Stats().Limited.Session == 0; id++ {
 		if id > 10 {
 			t.Fatal("it may be asked more often than commands are allowed")

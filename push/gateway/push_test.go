@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/protocol"
+	clientjson "github.com/sluice-push/sluice/push/protocol/json"
 )
 
 // TestPushes: publications as they come over the wire, with everything that may belong to one.
@@ -65,7 +66,7 @@ func TestClientPublishes(t *testing.T) {
 	c.ask(`{"id":2,"publish":{"channel":"table:t","key":"k","data":{"x":1},"tags":{"v":"1"}}}`, `{"id":2,"publish":{}}`)
 	table.want(`{"push":{"channel":"table:t","pub":{"data":{"x":1},` + info + `,"offset":1,"tags":{"v":"1"},"key":"k"}}}`)
 	c.ask(`{"id":3,"publish":{"channel":"table:t","key":"k","removed":true,"data":"1"}}`,
-		`{"id":3,"error":{"code":107,"message":"publish.data is not sent when a row is removed: leave out data or removed, or use tags"}}`)
+		`{"id":3,"error":{"code":107,"message":"publish.data and removed exclude each other: leave one out, or send tags with removed"}}`)
 	c.ask(`{"id":3,"publish":{"channel":"table:t","key":"k","removed":true}}`, `{"id":3,"publish":{}}`)
 	table.want(`{"push":{"channel":"table:t","pub":{"data":null,` + info + `,"offset":2,"key":"k","removed":true}}}`)
 }
@@ -79,7 +80,7 @@ func TestServerEnds(t *testing.T) {
 	for _, u := range []push.Unsubscribe{push.UnsubscribeServer, push.UnsubscribeInsufficientState} {
 		c.send(`{"id":2,"subscribe":{"channel":"a"}}`)
 		c.receive()
-		must(t, p.hub.Unsubscribe(testContext(t), target, "a", u))
+		must(t, p.hub.Unsubscribe(testwait.Context(t), target, "a", u))
 		c.want(fmt.Sprintf(`{"push":{"channel":"a","unsubscribe":{"code":%d,"reason":"%s"}}}`, u.Code, u.Reason))
 		p.publish("a", "1")
 		c.ask(`{"id":3,"ping":{}}`, `{"id":3,"ping":{}}`)
@@ -98,7 +99,7 @@ type line struct {
 	Push *pushed
 }
 
-// pace keeps a publisher from running away from those that follow.
+// pace keeps a publisher from running away from its readers.
 type pace struct {
 	at      []atomic.Uint64 // where each of them is
 	changed chan struct{}
@@ -112,7 +113,7 @@ func (p *pace) set(i int, at uint64) {
 	}
 }
 
-// wait returns when nobody is far behind an offset, and reports whether anybody is still there.
+// wait returns when no reader is far behind an offset, and reports whether there is a reader.
 func (p *pace) wait(t *testing.T, head uint64) bool {
 	for {
 		slowest := uint64(math.MaxUint64)
@@ -126,7 +127,7 @@ func (p *pace) wait(t *testing.T, head uint64) bool {
 	}
 }
 
-// TestReplyBeforePush: while somebody publishes all the time, clients subscribe, unsubscribe and resume. No push comes before the
+// TestReplyBeforePush: while a publisher never pauses, clients subscribe, unsubscribe and resume. No push comes before the
 // reply, none after an unsubscribe was answered, and between reply and pushes nothing is missing or doubled.
 func TestReplyBeforePush(t *testing.T) {
 	p := newPlace(t, nil)
@@ -232,7 +233,7 @@ func TestManySubscriptions(t *testing.T) {
 }
 
 // TestNumbers: a client that offers it is told a number, and publications go by that; the end of a subscription goes by its name. Others
-// of the same channel know nothing of it, nor do those who connect one way.
+// of the same channel know nothing of it, nor do one-way clients.
 func TestNumbers(t *testing.T) {
 	p := newPlace(t, nil)
 	plain, c := p.subscriber("a"), p.connectWS(nil)
@@ -243,7 +244,7 @@ func TestNumbers(t *testing.T) {
 		t.Helper()
 		c.send(`{"id":2,"subscribe":{"channel":"` + name + `","flag":1}}`)
 		var r protocol.Reply
-		must(t, protocol.DecodeReply([]byte(c.receive()), &r))
+		must(t, clientjson.DecodeReply([]byte(c.receive()), &r))
 		if r.ID != 2 || r.Subscribe.ID == 0 || numbers[r.Subscribe.ID] {
 			t.Fatalf("%s was answered %+v, after %v", name, r, numbers)
 		}
@@ -257,7 +258,7 @@ func TestNumbers(t *testing.T) {
 	p.put("table:t", push.Publication{Key: "k", Op: push.Remove})
 	c.want(`{"push":{"id":` + table + `,"pub":{"data":null,"offset":1,"key":"k","removed":true}}}`)
 
-	must(t, p.hub.Unsubscribe(testContext(t), target, "a", push.UnsubscribeServer))
+	must(t, p.hub.Unsubscribe(testwait.Context(t), target, "a", push.UnsubscribeServer))
 	c.want(`{"push":{"channel":"a","unsubscribe":{"code":2000,"reason":"server unsubscribe"}}}`)
 	c.ask(`{"id":3,"unsubscribe":{"channel":"table:t"}}`, `{"id":3,"unsubscribe":{}}`)
 	p.publish("a", "2")

@@ -16,10 +16,11 @@ import (
 	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/gateway"
+	sseclients "github.com/sluice-push/sluice/push/gateway/sse"
 	"github.com/sluice-push/sluice/push/hub"
 )
 
-// TestShutdown: all clients are asked to connect again, nobody new comes in, and Shutdown returns when the last one is gone.
+// TestShutdown: all clients are asked to connect again, no new client is admitted, and Shutdown returns when the last one is gone.
 func TestShutdown(t *testing.T) {
 	p := newPlace(t, nil)
 	c, silent, s := p.subscriber("a"), p.connectWS(nil), p.stream(`{"subs":{"a":{}}}`, "")
@@ -36,7 +37,7 @@ func TestShutdown(t *testing.T) {
 	if _, res, err := p.dialWS(nil); err == nil || res == nil || res.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a new WebSocket: %v, %v", res, err)
 	}
-	if res, _ := p.get(http.MethodGet, gateway.SSEPath, nil); res.StatusCode != http.StatusServiceUnavailable {
+	if res, _ := p.get(http.MethodGet, sseclients.OneWayPath, nil); res.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a new stream: %d", res.StatusCode)
 	}
 	select {
@@ -55,16 +56,16 @@ func TestShutdown(t *testing.T) {
 	must(t, p.shutdownWithin(patience))
 }
 
-// TestShutdownCuts: when there is no more time, whoever does not go is cut: clients that do not read, commands and requests that wait.
+// TestShutdownCuts: when there is no more time, the rest is cut: clients that do not read, commands and requests that wait.
 func TestShutdownCuts(t *testing.T) {
 	waits := make(chan struct{}, 10)
-	o := &gateway.Options{CommandTimeout: time.Hour, Authenticate: func(ctx context.Context, token string, _ *http.Request) (push.ClientInfo, error) {
+	o := &gateway.Options{CommandTimeout: time.Hour, Authenticate: func(ctx context.Context, token string, _ *http.Request) (gateway.Identity, error) {
 		if token == "wait" {
 			waits <- struct{}{}
 			<-ctx.Done()
-			return push.ClientInfo{}, ctx.Err()
+			return gateway.Identity{}, ctx.Err()
 		}
-		return push.ClientInfo{}, nil
+		return gateway.Identity{}, nil
 	}}
 	inFakeTime(t, o, func(t *testing.T, p *place) {
 		p.subscriber("a").forever()
@@ -77,13 +78,13 @@ func TestShutdownCuts(t *testing.T) {
 		testwait.Receive(t, waits)
 		var requests sync.WaitGroup
 		requests.Go(func() {
-			conn, err := p.dial(testContext(t))
+			conn, err := p.dial(testwait.Context(t))
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			defer func() { _ = conn.Close() }()
-			_, _ = fmt.Fprintf(conn, "GET %s?cf_connect={\"token\":\"wait\"} HTTP/1.1\r\nHost: x\r\n\r\n", gateway.SSEPath)
+			_, _ = fmt.Fprintf(conn, "GET %s?cf_connect={\"token\":\"wait\"} HTTP/1.1\r\nHost: x\r\n\r\n", sseclients.OneWayPath)
 			_, _ = io.ReadAll(conn)
 		})
 		testwait.Receive(t, waits)
@@ -100,7 +101,7 @@ func TestShutdownCuts(t *testing.T) {
 	})
 }
 
-// TestShutdownWhileConnecting: whoever is just being set up is told as well, or refused; nobody is forgotten and holds it up.
+// TestShutdownWhileConnecting: a client that is just arriving is told as well, or refused; none is forgotten and holds it up.
 func TestShutdownWhileConnecting(t *testing.T) {
 	for range 20 {
 		p := newPlace(t, nil)
@@ -171,8 +172,8 @@ func TestShutdownBeforeOpen(t *testing.T) {
 
 // TestDisconnectedAtOnce: of several goodbyes the first one counts, and it is sent.
 func TestDisconnectedAtOnce(t *testing.T) {
-	p := newPlace(t, &gateway.Options{Authenticate: func(context.Context, string, *http.Request) (push.ClientInfo, error) {
-		return push.ClientInfo{User: "ann"}, nil
+	p := newPlace(t, &gateway.Options{Authenticate: func(context.Context, string, *http.Request) (gateway.Identity, error) {
+		return gateway.Identity{Info: push.ClientInfo{User: "ann"}}, nil
 	}})
 	for range 20 {
 		c := p.client()
@@ -180,7 +181,7 @@ func TestDisconnectedAtOnce(t *testing.T) {
 		for i := range 4 {
 			wg.Go(func() {
 				d := push.Disconnect{Code: 4000 + uint16(i), Reason: "go"}
-				if err := p.hub.Disconnect(testContext(t), hub.Target{User: "ann"}, d, nil); err != nil {
+				if err := p.hub.Disconnect(testwait.Context(t), hub.Target{User: "ann"}, d, nil); err != nil {
 					t.Error(err)
 				}
 			})
@@ -218,13 +219,13 @@ func TestLeaveWhileSubscribing(t *testing.T) {
 		s := p.hub.Stats()
 		return p.gateway.Len() == 0 && s.Sessions == 0 && s.Subscriptions == 0
 	})
-	clients, _, err := p.hub.PresenceStats(testContext(t), "chat:1")
+	clients, _, err := p.hub.PresenceStats(testwait.Context(t), "chat:1")
 	if err != nil || clients != 0 {
 		t.Errorf("%d clients are present, %v", clients, err)
 	}
 }
 
-// TestHubClosed: without a hub nobody connects, and is asked to try elsewhere.
+// TestHubClosed: without a hub no client connects; it is asked to try elsewhere.
 func TestHubClosed(t *testing.T) {
 	p := newPlace(t, nil)
 	c, s := p.client(), p.stream(`{}`, "")
@@ -235,7 +236,7 @@ func TestHubClosed(t *testing.T) {
 	late := p.connectWS(nil)
 	late.send(`{"id":1,"connect":{}}`)
 	late.wantClose(3001, "shutdown")
-	if res, _ := p.get(http.MethodGet, gateway.SSEPath, nil); res.StatusCode != http.StatusServiceUnavailable {
+	if res, _ := p.get(http.MethodGet, sseclients.OneWayPath, nil); res.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a stream: %d", res.StatusCode)
 	}
 }

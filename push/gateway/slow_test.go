@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/gateway"
+	"github.com/sluice-push/sluice/push/gateway/outbox"
 	"github.com/sluice-push/sluice/push/hub"
 )
 
@@ -46,7 +47,7 @@ func parsePush(t testing.TB, text string) (p pushed) {
 // filler makes publications of about a kilobyte that can be told apart.
 func filler(i int) string { return fmt.Sprintf(`"%d %s"`, i, strings.Repeat("x", 1000)) }
 
-// TestUnreadReplies: a client that sends and does not read is not read either, disturbs nobody, and gets all its answers once it reads.
+// TestUnreadReplies: a client that sends and does not read is not read either, disturbs no other client, and gets all its answers once it reads.
 func TestUnreadReplies(t *testing.T) {
 	p := newPlace(t, &gateway.Options{CommandsPerSession: -1})
 	slow, other := p.client(), p.subscriber("a")
@@ -91,7 +92,7 @@ func TestDeafTalker(t *testing.T) {
 		if n := p.gateway.Len(); n != 0 {
 			t.Errorf("%d clients are left", n)
 		}
-		found, err := p.hub.History(testContext(t), "a", hub.HistoryRequest{Limit: -1})
+		found, err := p.hub.History(testwait.Context(t), "a", hub.HistoryRequest{Limit: -1})
 		must(t, err)
 		if len(found.Entries) > sent+1 {
 			t.Errorf("%d of %d commands were carried out", len(found.Entries), sent)
@@ -149,7 +150,7 @@ func (s slowly) fill(t *testing.T, n int, publication func(i int) push.Publicati
 	t.Helper()
 	for i := range n {
 		s.place.put(channel, publication(i))
-		if held := s.place.gateway.HeldByStreams(); held > gateway.StreamBuffer+2<<10 {
+		if held := s.place.gateway.Held(); held > outbox.Limit+2<<10 {
 			t.Fatalf("%d bytes are held for a stream's client", held)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/gateway"
+	sseclients "github.com/sluice-push/sluice/push/gateway/sse"
 	"github.com/sluice-push/sluice/push/hub"
 )
 
@@ -116,14 +117,14 @@ func TestStreamResumes(t *testing.T) {
 // TestStreamRefused: a request that does not become a stream says why.
 func TestStreamRefused(t *testing.T) {
 	p := newPlaceWith(t, &gateway.Options{
-		Permit: func(_ push.ClientInfo, channel string, _ gateway.Action) error {
-			if channel == "secret" {
-				return push.ErrPermissionDenied
+		Permit: func(_ context.Context, _ *gateway.Identity, r *gateway.PermitRequest) (gateway.Permission, error) {
+			if r.Channel == "secret" {
+				return gateway.Permission{}, push.ErrPermissionDenied
 			}
-			return nil
+			return gateway.Permission{}, nil
 		},
-		Authenticate: func(_ context.Context, token string, _ *http.Request) (push.ClientInfo, error) {
-			return push.ClientInfo{User: "ann"}, map[string]error{
+		Authenticate: func(_ context.Context, token string, _ *http.Request) (gateway.Identity, error) {
+			return gateway.Identity{Info: push.ClientInfo{User: "ann"}}, map[string]error{
 				"invalid": push.DisconnectInvalidToken, "later": push.DisconnectTooManyRequests, "unauthorized": push.ErrUnauthorized,
 				"expired": push.ErrTokenExpired, "busy": push.ErrTooManyRequests, "broken": errors.New("the directory is down"),
 			}[token]
@@ -137,14 +138,14 @@ func TestStreamRefused(t *testing.T) {
 	}{
 		{`{`, 400, `cf_connect: `},
 		{`{} {}`, 400, `at byte 3`},
-		{`[]`, 400, `cf_connect: connect: an object is wanted at byte 0`},
-		{`{"token":1}`, 400, `cf_connect: connect.token: a string is wanted at byte 9`},
-		{`{"subs":["a"]}`, 400, `cf_connect: connect.subs: an object is wanted at byte 8`},
-		{`{"subs":{"a":{"offset":"1"}}}`, 400, `connect.subs.offset: an integer between 0 and 9007199254740991 is wanted at byte 23`},
+		{`[]`, 400, `cf_connect: connect: expected an object at byte 0`},
+		{`{"token":1}`, 400, `cf_connect: connect.token: expected a string at byte 9`},
+		{`{"subs":["a"]}`, 400, `cf_connect: connect.subs: expected an object at byte 8`},
+		{`{"subs":{"a":{"offset":"1"}}}`, 400, `connect.subs.offset: expected an integer between 0 and 9007199254740991 at byte 23`},
 		{`{"subs":{"":{}}}`, 400, `channel name is empty`},
 		{`{"subs":{"nowhere:a":{}}}`, 400, `unknown channel`},
-		{`{"subs":{"a":{"type":1}}}`, 400, `this kind of subscription is not available`},
-		{`{"subs":{"a":{"tf":{}}}}`, 400, `filters are not available`},
+		{`{"subs":{"a":{"type":1}}}`, 400, `this type of subscription is not supported`},
+		{`{"subs":{"a":{"tf":{}}}}`, 400, `filters are not supported`},
 		{`{"subs":{"a":{"recover":true,"epoch":"x","flag":2}}}`, 400, `unrecoverable position`},
 		{`{"subs":{"a":{},"b":{},"c":{}}}`, 400, `at most 2 subscriptions are allowed`},
 		{`{"subs":{"a":{},"secret":{}}}`, 403, `permission denied`},
@@ -155,7 +156,7 @@ func TestStreamRefused(t *testing.T) {
 		{`{"token":"busy"}`, 503, `too many requests`},
 		{`{"token":"broken"}`, 500, `internal server error`},
 	} {
-		res, body := p.get(http.MethodGet, gateway.SSEPath+"?cf_connect="+url.QueryEscape(tt.connect), nil)
+		res, body := p.get(http.MethodGet, sseclients.OneWayPath+"?cf_connect="+url.QueryEscape(tt.connect), nil)
 		if res.StatusCode != tt.status || !strings.Contains(body, tt.reason) {
 			t.Errorf("%s\n got %d %s\nwant %d %s", tt.connect, res.StatusCode, body, tt.status, tt.reason)
 		}
@@ -179,7 +180,7 @@ func TestStreamOfManyChannels(t *testing.T) {
 	connect := `{"subs":{` + strings.Join(subs, ",") + `}}`
 	s := p.stream(connect, "")
 	last := s.next().id
-	if last == "" || len(last) > gateway.MaxVector {
+	if last == "" || len(last) > sseclients.MaxID {
 		t.Fatalf("the first id is %q", last)
 	}
 	const n = 200
@@ -235,7 +236,7 @@ func TestStreamWithLostPosition(t *testing.T) {
 			}
 		}
 	}
-	must(t, json.Unmarshal([]byte(p.stream(connect, gateway.LostVector).next().data), &hello))
+	must(t, json.Unmarshal([]byte(p.stream(connect, sseclients.LostID).next().data), &hello))
 	if len(hello.Connect.Subs) != 64 {
 		t.Fatalf("%d subscriptions", len(hello.Connect.Subs))
 	}
@@ -296,10 +297,10 @@ func TestStreamOfLargeTable(t *testing.T) {
 
 // TestStreamDisconnect: the last event says why the server ends the stream.
 func TestStreamDisconnect(t *testing.T) {
-	p := newPlace(t, &gateway.Options{Authenticate: func(context.Context, string, *http.Request) (push.ClientInfo, error) {
-		return push.ClientInfo{User: "ann"}, nil
+	p := newPlace(t, &gateway.Options{Authenticate: func(context.Context, string, *http.Request) (gateway.Identity, error) {
+		return gateway.Identity{Info: push.ClientInfo{User: "ann"}}, nil
 	}})
-	ctx, ann := testContext(t), hub.Target{User: "ann"}
+	ctx, ann := testwait.Context(t), hub.Target{User: "ann"}
 	for _, tt := range []struct {
 		name string
 		end  func() error
@@ -371,7 +372,7 @@ func TestRefusalKeepsHTTP2(t *testing.T) {
 	}}
 	defer transport.CloseIdleConnections()
 	for range 5 {
-		r, err := http.NewRequestWithContext(testContext(t), http.MethodGet, "http://"+p.addr+gateway.SSEPath+"?cf_connect={", nil)
+		r, err := http.NewRequestWithContext(testwait.Context(t), http.MethodGet, "http://"+p.addr+sseclients.OneWayPath+"?cf_connect={", nil)
 		must(t, err)
 		res, err := transport.RoundTrip(r)
 		must(t, err)
@@ -386,11 +387,11 @@ func TestRefusalKeepsHTTP2(t *testing.T) {
 // TestStreamOverHTTP10: a client that knows no chunks reads until the end of the connection.
 func TestStreamOverHTTP10(t *testing.T) {
 	p := newPlace(t, nil)
-	conn, err := p.dial(testContext(t))
+	conn, err := p.dial(testwait.Context(t))
 	must(t, err)
 	defer func() { _ = conn.Close() }()
 	must(t, conn.SetDeadline(time.Now().Add(patience)))
-	_, err = fmt.Fprintf(conn, "GET %s?cf_connect={\"subs\":{\"a\":{}}} HTTP/1.0\r\n\r\n", gateway.SSEPath)
+	_, err = fmt.Fprintf(conn, "GET %s?cf_connect={\"subs\":{\"a\":{}}} HTTP/1.0\r\n\r\n", sseclients.OneWayPath)
 	must(t, err)
 	in := bufio.NewReader(conn)
 	res, err := http.ReadResponse(in, nil)
@@ -412,19 +413,21 @@ func TestStreamOverHTTP10(t *testing.T) {
 // TestStreamCancelled: clients that hang up at any time leave nothing behind.
 func TestStreamCancelled(t *testing.T) {
 	p := newPlace(t, nil)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections() // those too whose request was cancelled while they were made
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
-			ctx, cancel := context.WithCancel(testContext(t))
+			ctx, cancel := context.WithCancel(testwait.Context(t))
 			defer cancel()
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.addr+gateway.SSEPath+`?cf_connect={"subs":{"chat:1":{}}}`, nil)
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.addr+sseclients.OneWayPath+`?cf_connect={"subs":{"chat:1":{}}}`, nil)
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			stop := time.AfterFunc(time.Duration(i)*100*time.Microsecond, cancel)
 			defer stop.Stop()
-			if res, err := http.DefaultTransport.RoundTrip(r); err == nil {
+			if res, err := transport.RoundTrip(r); err == nil {
 				_, _ = io.Copy(io.Discard, res.Body)
 				_ = res.Body.Close()
 			}
@@ -433,7 +436,7 @@ func TestStreamCancelled(t *testing.T) {
 	testwait.Return(t, wg.Wait)
 	// A request whose client has hung up may still be on its way to the gateway: none is here for good.
 	testwait.True(t, "all have left", func() bool {
-		clients, _, err := p.hub.PresenceStats(testContext(t), "chat:1")
+		clients, _, err := p.hub.PresenceStats(testwait.Context(t), "chat:1")
 		must(t, err)
 		return clients == 0 && p.gateway.Len() == 0 && p.hub.Stats().Sessions == 0
 	})

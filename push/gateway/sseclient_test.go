@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-push/sluice/push/gateway"
+	sseclients "github.com/sluice-push/sluice/push/gateway/sse"
 )
 
 // sseClient reads a stream of events.
@@ -43,7 +43,7 @@ func (p *place) stream(connect, lastID string, header ...http.Header) *sseClient
 func (p *place) tryStream(connect, lastID string, header ...http.Header) (*sseClient, *http.Response) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.t.Context()), p.limit)
-	u := "http://" + p.addr + gateway.SSEPath
+	u := "http://" + p.addr + sseclients.OneWayPath
 	if connect != "" {
 		u += "?cf_connect=" + url.QueryEscape(connect)
 	}

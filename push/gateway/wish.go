@@ -115,7 +115,7 @@ func (w wish) wrap() []byte {
 }
 
 // rpc carries out a call. There is one, which changes how the client is served.
-func (c *client) rpc(id uint32, r *protocol.RPCRequest) error {
+func (c *Client) rpc(id uint32, r *protocol.RPCRequest) error {
 	if r.Method != paceMethod {
 		return push.ErrNotAvailable
 	}
@@ -129,11 +129,11 @@ func (c *client) rpc(id uint32, r *protocol.RPCRequest) error {
 	h, out := c.hub.Load(), wish{Channel: w.Channel}
 	switch {
 	case w.Interval == nil && w.Bandwidth == nil:
-		return push.ErrBadRequest.WithMessage("rpc.data says neither interval (milliseconds) nor bandwidth (bytes a second)")
+		return push.ErrBadRequest.WithMessage("rpc.data.interval (milliseconds) or rpc.data.bandwidth (bytes per second) is missing")
 	case w.Lost:
-		return push.ErrBadRequest.WithMessage("rpc.data.lost is for when a client subscribes")
+		return push.ErrBadRequest.WithMessage("rpc.data.lost is allowed only in subscribe: leave it out")
 	case w.Interval != nil && w.Channel == "":
-		return push.ErrBadRequest.WithMessage("rpc.data.channel is missing: an interval is of a subscription")
+		return push.ErrBadRequest.WithMessage("rpc.data.channel is missing: an interval applies to one subscription")
 	}
 	if w.Interval != nil {
 		holds, err := h.SetInterval(w.Channel, w.interval())

@@ -42,11 +42,11 @@ var wishesOfSubscriptions = script{
 	},
 	{
 		"too long", fmt.Sprintf(wishFor, "d", `{"sluice":{"interval":86400001}}`),
-		`{"id":2,"error":{"code":107,"message":"subscribe.data.sluice.interval is 86400001 milliseconds, it has to be from 0 to 86400000"}}`,
+		`{"id":2,"error":{"code":107,"message":"subscribe.data.sluice.interval is 86400001 milliseconds: use 0 to 86400000"}}`,
 	},
 	{
 		"less than none", fmt.Sprintf(wishFor, "d", `{"sluice":{"interval":-1}}`),
-		`{"id":2,"error":{"code":107,"message":"subscribe.data.sluice.interval is -1 milliseconds, it has to be from 0 to 86400000"}}`,
+		`{"id":2,"error":{"code":107,"message":"subscribe.data.sluice.interval is -1 milliseconds: use 0 to 86400000"}}`,
 	},
 }
 
@@ -60,27 +60,27 @@ var wishesLater = script{
 	},
 	{
 		"nothing", `{"id":6,"rpc":{"method":"sluice.pace","data":{}}}`,
-		`{"id":6,"error":{"code":107,"message":"rpc.data says neither interval (milliseconds) nor bandwidth (bytes a second)"}}`,
+		`{"id":6,"error":{"code":107,"message":"rpc.data.interval (milliseconds) or rpc.data.bandwidth (bytes per second) is missing"}}`,
 	},
 	{
 		"no data", `{"id":6,"rpc":{"method":"sluice.pace"}}`,
-		`{"id":6,"error":{"code":107,"message":"rpc.data says neither interval (milliseconds) nor bandwidth (bytes a second)"}}`,
+		`{"id":6,"error":{"code":107,"message":"rpc.data.interval (milliseconds) or rpc.data.bandwidth (bytes per second) is missing"}}`,
 	},
 	{
 		"other names", `{"id":6,"rpc":{"method":"sluice.pace","data":{"Channel":"a","INTERVAL":50,"Bandwidth":1}}}`,
-		`{"id":6,"error":{"code":107,"message":"rpc.data says neither interval (milliseconds) nor bandwidth (bytes a second)"}}`,
+		`{"id":6,"error":{"code":107,"message":"rpc.data.interval (milliseconds) or rpc.data.bandwidth (bytes per second) is missing"}}`,
 	},
 	{
 		"too late", `{"id":7,"rpc":{"method":"sluice.pace","data":{"channel":"a","interval":1,"lost":true}}}`,
-		`{"id":7,"error":{"code":107,"message":"rpc.data.lost is for when a client subscribes"}}`,
+		`{"id":7,"error":{"code":107,"message":"rpc.data.lost is allowed only in subscribe: leave it out"}}`,
 	},
 	{
 		"no channel", `{"id":7,"rpc":{"method":"sluice.pace","data":{"interval":1}}}`,
-		`{"id":7,"error":{"code":107,"message":"rpc.data.channel is missing: an interval is of a subscription"}}`,
+		`{"id":7,"error":{"code":107,"message":"rpc.data.channel is missing: an interval applies to one subscription"}}`,
 	},
 	{
 		"less than nothing", `{"id":8,"rpc":{"method":"sluice.pace","data":{"bandwidth":-1}}}`,
-		`{"id":8,"error":{"code":107,"message":"rpc.data.bandwidth is -1, it has to be 0 or more bytes a second"}}`,
+		`{"id":8,"error":{"code":107,"message":"rpc.data.bandwidth is -1: use 0 or more bytes per second"}}`,
 	},
 }
 
@@ -103,7 +103,7 @@ func TestWishes(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost: where nothing is lost, or the policy is another, nobody is told that losses will be.
+// TestNothingIsLost: where nothing is lost, or the policy is another, no client is told that losses will be.
 func TestNothingIsLost(t *testing.T) {
 	p := newPlace(t, nil)
 	c := p.client()

@@ -12,7 +12,8 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/sluice-push/sluice/push/gateway"
+	"github.com/sluice-push/sluice/internal/testwait"
+	wsclients "github.com/sluice-push/sluice/push/gateway/websocket"
 )
 
 // wsClient is a WebSocket client that says exactly what the test says, and sees exactly what comes.
@@ -32,7 +33,7 @@ func (p *place) connectWS(header http.Header) *wsClient {
 
 func (p *place) dialWS(header http.Header) (*wsClient, *http.Response, error) {
 	d := websocket.Dialer{NetDialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx) }}
-	conn, res, err := d.DialContext(testContext(p.t), "ws://"+p.addr+gateway.WebSocketPath, header)
+	conn, res, err := d.DialContext(testwait.Context(p.t), "ws://"+p.addr+wsclients.Path, header)
 	if err != nil {
 		return nil, res, err
 	}

@@ -58,7 +58,7 @@ func BenchmarkDeliver(b *testing.B) {
 		b.Run(fmt.Sprintf("subscribers=%d/observed", n), func(b *testing.B) {
 			var passes, took, deliveries, age atomic.Int64
 			deliver(b, n, hub.Observer{
-				Passed: func(d time.Duration, _ int) { passes.Add(1); took.Add(int64(d)) },
+				BatchDone: func(d time.Duration, _ int) { passes.Add(1); took.Add(int64(d)) },
 				Delivered: func(d time.Duration, n int, _ bool) {
 					deliveries.Add(int64(n))
 					age.Add(int64(d))

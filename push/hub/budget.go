@@ -7,28 +7,28 @@ import (
 	"github.com/sluice-push/sluice/push"
 )
 
-// budget keeps the logs of a hub within Options.LogBytes. It belongs to the janitor.
+// budget keeps the logs of a hub within Options.LogBytes. It belongs to the janitor's goroutine.
 //
-// Channels that nobody uses go first, and altogether: they are loaded again when somebody asks. Then streams forget their entries. A log
-// that lost its entries is a log like any other: subscribers that are up to date do not notice, those that lag and clients that were
-// away start afresh. So the streams at rest come before the busy ones: there is hardly anybody to notice.
+// Unused channels are dropped first, whole. The next request loads them again. Then streams in use forget their entries, the streams whose
+// newest entry is oldest first. Up-to-date subscribers do not notice that. Subscribers that lag, and clients that resume, lose entries or
+// start fresh; a stream at rest has hardly any of either.
 type budget struct {
-	over bool // the last look found too much: that was logged
+	exceeded bool // the last call found too much, and logged it
 }
 
-// cold is a channel with something to give up.
+// cold is a channel that can give up memory.
 type cold struct {
 	topic *topic
-	tier  int   // 0: nobody uses it; 1
-	since int64 // when it was last used, or the newest entry published, in Unix milliseconds
+	tier  int   // 0: unused, is dropped; 1: a stream in use, forgets its entries
+	since int64 // when the channel was last used, or its newest entry published, in Unix milliseconds
 }
 
-// enforce gives up what is coldest until the rest fits.
+// enforce drops or shrinks the coldest channels until the rest fits.
 func (b *budget) enforce(h *Hub) {
 	most := h.options.LogBytes
 	topics, total := h.measure()
 	if most < 0 || total <= most {
-		b.over = false
+		b.exceeded = false
 		return
 	}
 	rest, shrunk := total, uint64(0)
@@ -45,14 +45,14 @@ func (b *budget) enforce(h *Hub) {
 	}
 	h.stats.shrunk.Add(shrunk)
 	_, _ = h.measure()
-	if !b.over {
-		h.options.Logger.Warn("the channels hold too much: those at rest forget their entries",
-			"bytes", total, "bytes_allowed", most, "bytes_left", rest, "channels_shrunk", shrunk)
+	if !b.exceeded {
+		h.options.Logger.Warn("channel logs exceed the memory limit, idle channels trimmed",
+			"bytes", total, "limit", most, "bytes_after", rest, "channels_trimmed", shrunk)
 	}
-	b.over = true
+	b.exceeded = true
 }
 
-// measure returns the channels and what their entries count for, and notes the latter for Stats.
+// measure returns the channels and the size of their logs, and stores the sizes for Stats.
 func (h *Hub) measure() (topics []*topic, total int64) {
 	for _, n := range h.namespaces {
 		if n.Name == probeNamespace {
@@ -71,7 +71,7 @@ func (h *Hub) measure() (topics []*topic, total int64) {
 	return topics, total
 }
 
-// coldest returns the channels that can give up something, the coldest first.
+// coldest returns the channels that can give up memory, the coldest first.
 func coldest(topics []*topic) []cold {
 	var out []cold
 	for _, t := range topics {
@@ -91,7 +91,7 @@ func coldest(topics []*topic) []cold {
 	return out
 }
 
-// shrink forgets all entries of a stream and returns what they counted for.
+// shrink forgets all entries of a stream, and returns the freed size.
 func (t *topic) shrink() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-push/sluice/push/pushtest"
 )
 
-// Over the budget, what nobody uses is given up, then the streams at rest forget their entries; tables keep their rows, and who is up
+// Over the budget, unused channels are dropped, then the streams at rest forget their entries; tables keep their rows, and a client that is up
 // to date notices nothing.
 func TestBudget(t *testing.T) { synctest.Test(t, testBudget) } // no time passes, so the janitor stays out of it
 
@@ -50,7 +50,7 @@ func testBudget(t *testing.T) {
 	rows := w.hub.Stats().LogBytes - 1000
 	w.look(4, rows, 3) // all streams, and it does not suffice
 	w.look(4, rows, 3) // which is said once
-	found, err := w.hub.History(testContext(t), "stream:unused", hub.HistoryRequest{Limit: -1})
+	found, err := w.hub.History(testwait.Context(t), "stream:unused", hub.HistoryRequest{Limit: -1})
 	must(t, err)
 	if len(found.Entries) != 5 {
 		t.Errorf("the unused channel came back with %d entries", len(found.Entries))
@@ -99,7 +99,7 @@ func (w *budgetWorld) fill(name string) {
 	}
 }
 
-// served waits until the client has n frames: who is up to date does not notice when a log forgets its entries.
+// served waits until the client has n frames: a client that is up to date does not notice when a log forgets its entries.
 func (w *budgetWorld) served(n int) {
 	w.t.Helper()
 	testwait.True(w.t, "the client has all", func() bool { return len(w.carrier.taken()) == n })
@@ -109,7 +109,7 @@ func (w *budgetWorld) served(n int) {
 func (w *budgetWorld) look(shrunk uint64, held int64, warnings int) {
 	w.t.Helper()
 	w.budget.Enforce(w.hub)
-	stats, n := w.hub.Stats(), strings.Count(w.log.String(), "hold too much")
+	stats, n := w.hub.Stats(), strings.Count(w.log.String(), "channel logs exceed the memory limit")
 	if stats.Shrunk != shrunk || stats.LogBytes != held || n != warnings {
 		w.t.Errorf("%d shrunk, %d bytes held, %d warnings; want %d, %d, %d", stats.Shrunk, stats.LogBytes, n, shrunk, held, warnings)
 	}

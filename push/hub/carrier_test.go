@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/hub"
+	"github.com/sluice-push/sluice/push/presence"
 )
 
 // text is the encoder of the tests: "put CHANNEL OFFSET POSITION KEY DATA", "gone CHANNEL OFFSET POSITION KEY", "end CHANNEL CODE", and
@@ -40,6 +41,15 @@ func (t text) AppendPublications(dst []byte, to hub.Address, deliveries []channe
 			dst = append(dst, '\n')
 		}
 		d := &deliveries[i]
+		if to.IsJoins {
+			event := presence.EventOf(to.Channel, &d.Entry.Publication)
+			kind := "join"
+			if event.Left {
+				kind = "leave"
+			}
+			dst = fmt.Appendf(dst, "%s %s %d 0 %q %s", kind, name, d.Entry.Offset, event.Client.Client, event.Client.ChanInfo)
+			continue
+		}
 		if d.Kind == channel.Gone {
 			dst = fmt.Appendf(dst, "gone %s %d %d %q", name, d.Entry.Offset, d.Offset, d.Entry.Key)
 			continue
@@ -125,10 +135,10 @@ type carrier struct {
 	t       testing.TB
 	session atomic.Pointer[hub.Session]
 	inside  atomic.Int32
-	volleys atomic.Int32  // calls of TryWriteAll
+	batches atomic.Int32  // calls of TryWriteAll
 	reopen  chan struct{} // a refusal of a gate that opens by itself
 	encoder text          // set before it connects, as is alone
-	alone   bool          // it is no Volleyer
+	alone   bool          // it is no BatchWriter
 
 	mu      sync.Mutex
 	gate    gate
@@ -214,9 +224,9 @@ func (c *carrier) TryWrite(frames []hub.Frame) int {
 
 // TryWriteAll offers each its frame, from the last to the first.
 func (c *carrier) TryWriteAll(offers []hub.Offer) {
-	c.volleys.Add(1)
-	if len(offers) > hub.Stretch {
-		c.t.Errorf("a volley of %d", len(offers))
+	c.batches.Add(1)
+	if len(offers) > hub.Chunk {
+		c.t.Errorf("a batched write of %d", len(offers))
 	}
 	for i := range slices.Backward(offers) {
 		offers[i].Taken = offers[i].Carrier.TryWrite([]hub.Frame{*offers[i].Frame}) == 1
@@ -299,7 +309,7 @@ func client(name string) hub.SessionOptions {
 func subscribe(t testing.TB, s *hub.Session, r hub.SubscribeRequest) hub.Subscribed {
 	t.Helper()
 	var got hub.Subscribed
-	must(t, s.Subscribe(testContext(t), r, func(a hub.Subscribed) error { got = a; return nil }))
+	must(t, s.Subscribe(testwait.Context(t), r, func(a hub.Subscribed) error { got = a; return nil }))
 	return got
 }
 

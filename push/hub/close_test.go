@@ -22,7 +22,7 @@ func TestCloseWhileBusy(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := newRig(t, nil)
-			h, err := hub.New(testContext(t), r, spaces(push.History{Size: 100}), &hub.Options{Linger: -1, Workers: 2})
+			h, err := hub.New(testwait.Context(t), r, spaces(push.History{Size: 100}), &hub.Options{Linger: -1, Workers: 2})
 			must(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
@@ -94,7 +94,7 @@ func TestAfterClose(t *testing.T) {
 	if got := c.disconnects(); len(got) != 1 || got[0] != push.DisconnectShutdown {
 		t.Errorf("disconnected by %v", got)
 	}
-	ctx := testContext(t)
+	ctx := testwait.Context(t)
 	for name, err := range map[string]error{
 		"connect":   second(h.Connect(c, text{}, client("b"))),
 		"subscribe": s.Subscribe(ctx, hub.SubscribeRequest{Channel: "stream:y"}, unwanted(t)),
@@ -148,7 +148,7 @@ func TestGapWhileClosing(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- h.Close() }()
 	testwait.True(t, "it is closing", func() bool {
-		_, err := h.History(testContext(t), "value:x", hub.HistoryRequest{})
+		_, err := h.History(testwait.Context(t), "value:x", hub.HistoryRequest{})
 		return err != nil
 	})
 	release()
@@ -167,7 +167,7 @@ func TestNewFails(t *testing.T) {
 	}{
 		{"refused by the broker", append(spaces(push.History{}), durable), func(*rig) {}, `hub: namespace "keep"`},
 		{"twice", append(twice, twice[0]), func(*rig) {}, `"stream": configured twice`},
-		{"reserved", []hub.Namespace{{Namespace: broker.Namespace{Name: "$sluice"}}}, func(*rig) {}, "configured twice"},
+		{"reserved", []hub.Namespace{{Namespace: broker.Namespace{Name: "@sluice"}}}, func(*rig) {}, "configured twice"},
 		{"broker closed", spaces(push.History{}), func(r *rig) { must(r.t, r.current().Close()) }, "hub: namespace"},
 		{"no leases", spaces(push.History{}), func(r *rig) {
 			r.onLease = func(context.Context, string) error { return errors.New("no") }
@@ -180,7 +180,7 @@ func TestNewFails(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, nil)
 			tt.prepare(r)
-			_, err := hub.New(testContext(t), r, tt.namespaces, nil)
+			_, err := hub.New(testwait.Context(t), r, tt.namespaces, nil)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}

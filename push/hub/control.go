@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-push/sluice/push/pace"
 )
 
-// Target says which clients a control message is for: all of a user's, or one connection. At least one of the two must be given; with
-// both, both have to fit.
+// Target selects the clients that a control message is for: all clients of a user, or one client. At least one of the two must be given. If both
+// are given, both have to match.
 type Target struct {
 	User   string
 	Client string
@@ -23,7 +23,7 @@ func (t Target) fits(info *push.ClientInfo) bool {
 
 // command is a control message to the nodes.
 type command struct {
-	Op      string   `json:"op"` // disconnect, unsubscribe or pace
+	Op      string   `json:"op"` // disconnect, unsubscribe, pace or message
 	User    string   `json:"user,omitempty"`
 	Client  string   `json:"client,omitempty"`
 	Channel string   `json:"channel,omitempty"`
@@ -33,41 +33,58 @@ type command struct {
 
 	Interval  *time.Duration `json:"interval,omitempty"` // in nanoseconds
 	Bandwidth *int64         `json:"bandwidth,omitempty"`
+
+	Message []byte `json:"message,omitempty"` // of a SendNode
 }
 
-// Disconnect ends connections on all nodes, except the clients named. It returns when the nodes have been told, not when they have
-// done it.
+// Disconnect ends the connections of a target on all nodes, except those of the clients in except. It returns when the nodes have been told, not
+// when the connections have ended.
 //
-// Errors are *push.Error: bad request when the target is empty, internal.
+// Errors are *push.Error: bad request if the target is empty, internal.
 func (h *Hub) Disconnect(ctx context.Context, t Target, d push.Disconnect, except []string) error {
 	return h.tell(ctx, command{Op: "disconnect", User: t.User, Client: t.Client, Except: except, Code: uint32(d.Code), Reason: d.Reason})
 }
 
-// Unsubscribe ends subscriptions to a channel on all nodes; an empty channel means all channels. It returns when the nodes have been
-// told; errors are those of Disconnect.
+// Unsubscribe ends a target's subscriptions to a channel on all nodes; an empty name means all channels. It returns when the nodes have been
+// told, not when the subscriptions have ended. Errors are those of Disconnect.
 func (h *Hub) Unsubscribe(ctx context.Context, t Target, name string, u push.Unsubscribe) error {
 	return h.tell(ctx, command{Op: "unsubscribe", User: t.User, Client: t.Client, Channel: name, Code: u.Code, Reason: u.Reason})
 }
 
 func (h *Hub) tell(ctx context.Context, c command) error {
 	if c.User == "" && c.Client == "" {
-		return push.ErrBadRequest.WithMessage("neither a user nor a client is named")
+		return push.ErrBadRequest.WithMessage("user or client is missing")
 	}
+	return h.send(ctx, "", c)
+}
+
+// send sends a control message to a node, or to all nodes if node is empty.
+func (h *Hub) send(ctx context.Context, node string, c command) error {
 	payload, err := json.Marshal(c)
 	if err == nil {
-		err = h.broker.Tell(ctx, "", payload)
+		err = h.broker.Tell(ctx, node, payload)
 	}
 	if err != nil {
-		return push.ErrInternal.WithMessage("the nodes could not be told")
+		return push.ErrInternal.WithMessage("the control message could not be sent to the nodes")
 	}
 	return nil
 }
 
-// control does what a control message says.
+// SendNode sends a message to the hub with an ID, in whatever process it runs, for its ReceiveNode function. It returns when the broker has the
+// message, which is lost if there is no such hub. The error is a *push.Error: internal.
+func (h *Hub) SendNode(ctx context.Context, id string, message []byte) error {
+	return h.send(ctx, id, command{Op: "message", Message: message})
+}
+
+// ReceiveNode sets the function that receives what other hubs send to this one by SendNode. The function must not block: control messages wait
+// for it. It owns the message. A message that comes before the function is set is lost. ReceiveNode may be called at any time.
+func (h *Hub) ReceiveNode(f func(message []byte)) { h.receiver.Store(&f) }
+
+// control executes a control message.
 func (h *Hub) control(payload []byte) {
 	var c command
 	if err := json.Unmarshal(payload, &c); err != nil {
-		h.options.Logger.Warn("a control message is not understood", "error", err)
+		h.options.Logger.Warn("control message malformed", "error", err)
 		return
 	}
 	target := Target{User: c.User, Client: c.Client}
@@ -80,22 +97,26 @@ func (h *Hub) control(payload []byte) {
 		}
 	case "unsubscribe":
 		h.endAll(target, c.Channel, push.Unsubscribe{Code: c.Code, Reason: c.Reason})
+	case "message":
+		if f := h.receiver.Load(); f != nil {
+			(*f)(c.Message)
+		}
 	case "pace":
 		h.paceAll(target, c.Channel, pace.Bounds{Interval: c.Interval, Bandwidth: c.Bandwidth})
 	default:
-		h.options.Logger.Warn("a control message is not known", "op", c.Op)
+		h.options.Logger.Warn("control message unknown", "op", c.Op)
 	}
 }
 
-// endAll has the server end a client's subscription, or all of them. It looks for them in the topics and waits for no session: one
-// whose client does not read its answers must not hold back what is said to others.
+// endAll ends the subscriptions of a target to a channel, or to all channels if name is empty. It finds them in the topics and takes no session's
+// lock, because a session whose client does not read its answers must not hold up the others.
 func (h *Hub) endAll(target Target, name string, u push.Unsubscribe) {
 	for _, t := range h.topics() {
 		if name != "" && t.name != name {
 			continue
 		}
 		for _, sub := range t.subscriptions() {
-			if target.fits(&sub.session.info) && sub.ends.CompareAndSwap(nil, &u) {
+			if sub.of == nil && target.fits(&sub.session.info) && sub.endReason.CompareAndSwap(nil, &u) {
 				sub.session.wake()
 			}
 		}
@@ -112,12 +133,12 @@ func (h *Hub) list() []*Session {
 	return out
 }
 
-// Channels returns the channels with subscribers on this node and how many each has, of those that match the pattern: * stands
-// for any number of characters, an empty pattern for all channels.
+// Channels returns the channels that match a pattern and have subscribers on this node, with the number of subscribers of each. In a pattern, *
+// stands for any number of characters. An empty pattern matches all channels.
 func (h *Hub) Channels(pattern string) map[string]int {
 	out := map[string]int{}
 	for _, t := range h.topics() {
-		if n := t.subscribers(); n > 0 && (pattern == "" || push.MatchChannel(pattern, t.name)) {
+		if n := t.subscribers(); n > 0 && !isReserved(t.part.namespace.Name) && (pattern == "" || push.MatchChannel(pattern, t.name)) {
 			out[t.name] = n
 		}
 	}

@@ -56,7 +56,7 @@ func TestControl(t *testing.T) {
 		t.Run("disconnect/"+tt.name, func(t *testing.T) {
 			c := newCrowd(t)
 			d := push.Disconnect{Code: 3503, Reason: "go"}
-			must(t, c.hubs[0].Disconnect(testContext(t), tt.target, d, tt.except))
+			must(t, c.hubs[0].Disconnect(testwait.Context(t), tt.target, d, tt.except))
 			c.told(t)
 			for _, name := range all {
 				want := []push.Disconnect{d}
@@ -74,7 +74,7 @@ func TestControl(t *testing.T) {
 		for _, name := range []string{"stream:x", ""} {
 			t.Run("unsubscribe/"+tt.name+"/"+name, func(t *testing.T) {
 				c := newCrowd(t)
-				must(t, c.hubs[0].Unsubscribe(testContext(t), tt.target, name, push.Unsubscribe{Code: 2000, Reason: "go"}))
+				must(t, c.hubs[0].Unsubscribe(testwait.Context(t), tt.target, name, push.Unsubscribe{Code: 2000, Reason: "go"}))
 				c.told(t)
 				for _, who := range all {
 					s := c.carriers[who].session.Load()
@@ -93,13 +93,13 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// told waits until both hubs have done what they were told: messages are handled in turn.
+// told waits until both hubs have done what they were told: messages are handled one after the other.
 func (c *crowd) told(t *testing.T) {
 	t.Helper()
 	for i, h := range c.hubs {
 		k := newCarrier(t, open, false)
 		k.connect(h, hub.SessionOptions{Info: push.ClientInfo{Client: fmt.Sprint("last", i)}})
-		must(t, c.hubs[0].Disconnect(testContext(t), hub.Target{Client: fmt.Sprint("last", i)}, push.DisconnectShutdown, nil))
+		must(t, c.hubs[0].Disconnect(testwait.Context(t), hub.Target{Client: fmt.Sprint("last", i)}, push.DisconnectShutdown, nil))
 		testwait.True(t, "the hub was told", func() bool { return len(k.disconnects()) == 1 })
 	}
 }
@@ -107,21 +107,21 @@ func (c *crowd) told(t *testing.T) {
 func TestControlRefused(t *testing.T) {
 	r := newRig(t, nil)
 	h := newHub(t, r, spaces(push.History{Size: 10}), nil)
-	if err := h.Disconnect(testContext(t), hub.Target{}, push.DisconnectShutdown, nil); !errors.Is(err, push.ErrBadRequest) {
+	if err := h.Disconnect(testwait.Context(t), hub.Target{}, push.DisconnectShutdown, nil); !errors.Is(err, push.ErrBadRequest) {
 		t.Errorf("disconnect of nobody in particular: %v", err)
 	}
-	if err := h.Unsubscribe(testContext(t), hub.Target{}, "stream:x", push.UnsubscribeServer); !errors.Is(err, push.ErrBadRequest) {
+	if err := h.Unsubscribe(testwait.Context(t), hub.Target{}, "stream:x", push.UnsubscribeServer); !errors.Is(err, push.ErrBadRequest) {
 		t.Errorf("unsubscribe of nobody in particular: %v", err)
 	}
 	for _, nonsense := range []string{"", "{", `{"op":"dance","user":"a"}`, `{"op":7}`} {
-		must(t, r.Tell(testContext(t), h.ID(), []byte(nonsense)))
+		must(t, r.Tell(testwait.Context(t), h.ID(), []byte(nonsense)))
 	}
 	k := newCarrier(t, open, false)
 	k.connect(h, client("a"))
-	must(t, h.Disconnect(testContext(t), hub.Target{Client: "a"}, push.DisconnectShutdown, nil))
+	must(t, h.Disconnect(testwait.Context(t), hub.Target{Client: "a"}, push.DisconnectShutdown, nil))
 	testwait.True(t, "the hub still listens", func() bool { return len(k.disconnects()) == 1 })
 	must(t, r.side.Close())
-	if err := h.Disconnect(testContext(t), hub.Target{Client: "a"}, push.DisconnectShutdown, nil); !errors.Is(err, push.ErrInternal) {
+	if err := h.Disconnect(testwait.Context(t), hub.Target{Client: "a"}, push.DisconnectShutdown, nil); !errors.Is(err, push.ErrInternal) {
 		t.Errorf("without a broker: %v", err)
 	}
 }
@@ -133,7 +133,7 @@ func TestControlPassesStuckAnswers(t *testing.T) {
 	s := stuck.connect(h, client("stuck"))
 	subscribe(t, s, hub.SubscribeRequest{Channel: "stream:y"})
 	answering, gate, answered := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	ctx := testContext(t)
+	ctx := testwait.Context(t)
 	go func() {
 		answered <- s.Subscribe(ctx, hub.SubscribeRequest{Channel: "stream:x"}, func(hub.Subscribed) error {
 			close(answering)
@@ -168,7 +168,7 @@ func TestChannels(t *testing.T) {
 		}
 	}
 	settle(t, h, "stream:unused")
-	must(t, h.Ready(testContext(t)))
+	must(t, h.Ready(testwait.Context(t)))
 	tests := []struct {
 		pattern string
 		want    map[string]int
@@ -198,23 +198,23 @@ func TestReady(t *testing.T) {
 	r := newRig(t, nil)
 	h := newHub(t, r, spaces(push.History{Size: 10}), nil)
 	for range 3 {
-		must(t, h.Ready(testContext(t)))
+		must(t, h.Ready(testwait.Context(t)))
 	}
 	if s := h.Stats(); s.Sessions != 0 || s.Channels != 0 {
 		t.Errorf("left behind: %+v", s)
 	}
 	r.hold()
-	ctx, cancel := context.WithTimeout(testContext(t), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(testwait.Context(t), 20*time.Millisecond)
 	defer cancel()
 	if err := h.Ready(ctx); !errors.Is(err, push.ErrInternal) {
 		t.Errorf("without deliveries: %v", err)
 	}
 }
 
-// The channel by which hubs check themselves is nobody else's: what is written there would stay, and no configuration gives a right to it.
+// Clients cannot reach the channel by which hubs check themselves: a publication there would stay, and no configuration grants a right to it.
 func TestOwnNamespaceIsRefused(t *testing.T) {
-	const name = "$sluice:ready"
-	ctx, h := testContext(t), newHub(t, newBroker(t), spaces(push.History{Size: 10}), nil)
+	const name = "@sluice:ready"
+	ctx, h := testwait.Context(t), newHub(t, newBroker(t), spaces(push.History{Size: 10}), nil)
 	must(t, h.Ready(ctx))
 	s := newCarrier(t, open, false).connect(h, hub.SessionOptions{Info: push.ClientInfo{Client: "c"}})
 	for what, try := range map[string]func() error{

@@ -35,7 +35,7 @@ func follower(t *testing.T, h *hub.Hub, name string, form push.Delta, r hub.Subs
 	return c, subscribe(t, s, r)
 }
 
-// Differences go to those who take them, in their form, once they hold what it builds on; in full to the others.
+// Publications go as differences to clients that take that form and hold the publication it builds on, and in full to the others.
 func TestDelta(t *testing.T) {
 	h := newHub(t, newBroker(t), lawSpaces(push.History{Size: 100}), nil)
 	for _, name := range []string{"stream:a", "value:a", "table:a"} {
@@ -73,7 +73,7 @@ func TestDelta(t *testing.T) {
 	}
 }
 
-// Who does not hold what it takes, or cannot say that it does, gets everything in full.
+// A client that does not hold the base of a difference, or cannot say that it does, gets everything in full.
 func TestNoDelta(t *testing.T) {
 	h := newHub(t, newBroker(t), append(lawSpaces(push.History{Size: 100}), namespace("plain", push.Value)), nil)
 	for _, tt := range []struct {

@@ -1,33 +1,41 @@
-// Package hub keeps channels and serves their subscribers.
+// Package hub keeps channels in memory and fans their publications out to the subscribed clients.
 //
-// A hub follows the partitions of its broker. For every channel that somebody uses it holds a topic: the channel's log (package
-// channel), the subscribers, and what is needed to load the log from the broker. A [Session] is a connected client as the hub sees
-// it: subscriptions, each a cursor into a log, and a [Carrier] that takes frames without ever blocking.
+// A [Hub] follows the partitions of its broker. For every channel in use it holds a topic: the channel's log (package channel), its
+// subscriptions, and the state of loading the log from the broker. A [Session] is a connected client as the hub sees it. It has
+// subscriptions, each of which is a cursor into a log, and a [Carrier], which takes frames without blocking.
 //
 // # Life of a publication
 //
-// [Hub.Publish] hands it to the broker, which orders and keeps it and delivers it to the partition's follower. The follower appends all
-// of a batch to the topics' logs and lets go of each topic before anything is served. Then a round goes over the subscribers of all the
-// topics that have something new: each session is tried once, and what it gets of these topics leaves in one write (round.go), together with
-// the writes of some dozens of others (volley.go). Where the cursor is right behind, that is the frames that all share; everybody else is
-// served by their session's own flush, which reads the logs from the cursors. A few subscribers are served by the follower itself, more by the workers; what arrives while these are
-// busy comes together in the next round. Several publications of a channel that are due together are one frame, where the format has
-// that.
+// [Hub.Publish] passes the publication to the broker. The broker orders and stores it, and delivers it to the follower of the partition. The
+// follower first appends a whole delivery to the logs of the topics, and holds no topic's lock when fan-out begins.
 //
-// # Who waits for whom
+// Then a fan-out batch (fanout.go) takes all topics that have something new and serves each of their sessions once. All that a session gets of
+// these topics leaves in one write. If the cursor is right behind the new entries, the subscription gets frames that it shares with others.
+// Otherwise the flush of the session reads the log from the cursor. Sessions that get the same single frame are written to
+// together ([BatchWriter]).
 //
-// Lock order: session, then topic; partition and hub maps and the workers' queue are leaves of their own. A worker never waits for a session: one
-// whose lock is taken gets its dirty bit set, and whoever holds the lock looks at the bit before and after letting go (flush.go
-// says why that loses no wake-up). The lock of a session is held while its reply to a subscribe command is handed over, so that pushes
-// follow the reply; everything else that happens under it is non-blocking. Because a client that does not read its replies keeps it for
-// long, only what its own gateway asks for waits for it: control messages, renewals and the end of the hub go round it. No topic lock is
-// held while a frame is written. The follower of a partition waits while a topic's fan-out is too far behind, or serves some subscribers
-// itself, and waits for nothing else.
+// The follower's goroutine serves a few subscribers itself and leaves larger numbers to the workers. What arrives while the workers are busy
+// comes together in the next batch. If the wire format allows it, several publications of a channel that are due together share one frame.
 //
-// # Who owns what
+// # Locks and waiting
 //
-// The hub owns its workers, its janitor, the renewer of leases and the broker attachments; [Hub.Close] ends them and waits. A topic is
-// loaded by a goroutine that the hub waits for. All logs together stay within [Options].LogBytes. Frames are built once per
-// [Encoder], shared, immutable and left to the garbage collector. There is no queue per subscriber: a carrier that takes nothing costs
-// nothing but its cursor's age.
+// The lock order is session, then topic. The locks of partitions, of the hub's maps and of the workers' queue are leaves.
+//
+// A worker never waits for a session. If the session's lock is taken, the worker sets the session's dirty bit. The holder of the lock looks
+// at the bit before and after it releases the lock; flush.go explains why no wake-up is lost.
+//
+// The session's lock is held while the reply to a subscribe command is handed over, so that pushes follow the reply. Everything else under it
+// is non-blocking. A client that does not read its replies can keep the lock taken for long. Therefore only requests of the client's own
+// gateway wait for it; control messages and the renewal of leases do not take it, and the end of the hub first disconnects the carrier.
+//
+// No topic's lock is held while a frame is written. The follower of a partition waits for one thing only: for fan-out that is too far behind a
+// topic. It may also serve some subscribers itself, which does not block.
+//
+// # Ownership
+//
+// The hub owns its workers, its janitor, the renewer of leases and the broker attachments. [Hub.Close] ends them and waits for them. A goroutine
+// that the hub waits for loads each topic. The janitor keeps all logs together within [Options].LogBytes.
+//
+// A frame is built once per [Encoder], shared between sessions, immutable, and left to the garbage collector. There is no queue per subscriber:
+// if a carrier takes nothing, the cursors of its session fall behind, and that is all.
 package hub

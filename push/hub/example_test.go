@@ -36,7 +36,7 @@ func (plain) AppendUnsubscribe(dst []byte, name string, u push.Unsubscribe) []by
 	return fmt.Appendf(dst, "%s: %s", name, u.Reason)
 }
 
-// A table of prices: who subscribes is given the rows with the answer, and what changes afterwards as pushes.
+// A table of prices: a subscriber gets the rows with the answer, and later changes as pushes.
 func Example() {
 	ctx := context.Background()
 	b := memory.New(nil)

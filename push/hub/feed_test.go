@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-push/sluice/push/hub"
 )
 
-// truth is what was acknowledged, by life and channel.
+// truth has the acknowledged publications, by epoch and channel.
 type truth struct {
 	mu    sync.Mutex
 	lives map[push.Position]push.Publication // by epoch and offset; offsets are unique in a partition, partitions have epochs
@@ -30,7 +30,7 @@ func (w *truth) add(name string, at push.Position, p push.Publication) {
 	w.lives[at], w.names[at] = p, name
 }
 
-// of returns what was published to a channel in one life, in order.
+// of returns the publications of a channel in one epoch, in order.
 func (w *truth) of(name, epoch string) []push.Publication {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -321,7 +321,7 @@ func (s *stretch) compare(want []string) error {
 		switch n, _ := fmt.Sscanf(text, "lost %d", &lost); {
 		case n == 1 && lost >= 0:
 			at += lost
-		case n == 1: // nobody knows: up to what came next
+		case n == 1: // the number is not known: up to the next publication
 			for at < len(want) && want[at] != s.frames[i+1] {
 				at++
 			}

@@ -155,7 +155,7 @@ func (g *gathering) toggle(c *gathered, f *feed) {
 		c.mu.Unlock()
 		return
 	}
-	must(g.t, c.session.Subscribe(testContext(g.t), hub.SubscribeRequest{Channel: f.name, Since: since}, func(a hub.Subscribed) error {
+	must(g.t, c.session.Subscribe(testwait.Context(g.t), hub.SubscribeRequest{Channel: f.name, Since: since}, func(a hub.Subscribed) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		f.answered(a)
@@ -264,7 +264,7 @@ func TestFramesOfSeveral(t *testing.T) {
 	}
 }
 
-// parked is a carrier whose writes take until the test lets go of them, which none may.
+// parked is a carrier whose writes block until the test releases them, which a real carrier must not do.
 type parked struct {
 	inside chan struct{}
 	leave  chan struct{}
@@ -278,7 +278,7 @@ func (p *parked) TryWrite(frames []hub.Frame) int {
 
 func (*parked) Disconnect(push.Disconnect) {}
 
-// While a write is under way no lock is held that anybody else needs: others subscribe to the same channel, leave it, publish to it
+// While a write is under way, no lock is held that other sessions need: others subscribe to the same channel, leave it, publish to it
 // and are served.
 func TestNothingWaitsForAWrite(t *testing.T) {
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 1000}), &hub.Options{Workers: 2})
@@ -301,7 +301,7 @@ func TestNothingWaitsForAWrite(t *testing.T) {
 	if !late.session.Load().Unsubscribe("stream:x") {
 		t.Error("it was not subscribed")
 	}
-	if found, err := h.History(testContext(t), "stream:x", hub.HistoryRequest{Limit: 100}); err != nil || len(found.Entries) != 52 {
+	if found, err := h.History(testwait.Context(t), "stream:x", hub.HistoryRequest{Limit: 100}); err != nil || len(found.Entries) != 52 {
 		t.Errorf("history has %d entries (%v)", len(found.Entries), err)
 	}
 	testwait.True(t, "all have all, except those whom the same worker is to serve next", func() bool {
@@ -311,7 +311,7 @@ func TestNothingWaitsForAWrite(t *testing.T) {
 				served++
 			}
 		}
-		return served > len(others)-hub.Stretch
+		return served > len(others)-hub.Chunk
 	})
 	close(p.leave)
 	go func() {

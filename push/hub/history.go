@@ -7,41 +7,41 @@ import (
 	"github.com/sluice-push/sluice/push/channel"
 )
 
-// HistoryRequest says what part of a channel's history is asked for.
+// HistoryRequest selects a part of a channel's history.
 type HistoryRequest struct {
-	// Limit is the most entries; 0: only the position, negative: all there are.
+	// Limit is the number of entries at most; 0: only the position, negative: all entries.
 	Limit int
-	// Since excludes what is at or before it, or with Reverse what is at or after it; nil for no bound.
+	// Since excludes the entries at or before it, or with Reverse those at or after it; nil for no bound.
 	Since *push.Position
-	// Reverse asks for the newest first.
+	// Reverse asks for the newest entries first.
 	Reverse bool
 }
 
-// History is the answer. In value and table mode the entries are the rows. It is what this node has heard of: what another one has just
-// acknowledged may come a little later, as it does to subscribers; the position says up to where.
+// History is the answer to a [HistoryRequest]. In value and table mode the entries are the rows. It has the entries that have arrived at this
+// node, up to Position. A publication that the broker has just acknowledged to another node may arrive a little later.
 type History struct {
 	Position push.Position
 	Entries  []*channel.Entry
 }
 
-// History returns what is kept of a channel. Errors are *push.Error; a position of another epoch, or one from which on the history
-// is no longer whole, is push.ErrUnrecoverablePosition.
+// History returns the kept entries of a channel. Errors are *push.Error. If the position is of another epoch, or entries after it are no longer
+// kept, the error is push.ErrUnrecoverablePosition.
 func (h *Hub) History(ctx context.Context, name string, r HistoryRequest) (History, error) {
 	var out History
 	n, err := h.namespaceOf(name)
 	if err != nil {
 		return out, err
 	}
-	err = n.look(ctx, name, func(t *topic) (err error) {
+	err = n.withTopic(ctx, name, func(t *topic) (err error) {
 		out, err = t.historyLocked(n, r)
 		return err
 	})
 	return out, err
 }
 
-// look calls f with the topic of a channel, which is locked and loaded.
-func (n *namespace) look(ctx context.Context, name string, f func(t *topic) error) error {
-	t, err := n.partition(name).acquire(ctx, name)
+// withTopic loads the topic of a channel and calls f with it. f runs with the topic's lock held.
+func (n *namespace) withTopic(ctx context.Context, name string, f func(t *topic) error) error {
+	t, err := n.acquire(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (n *namespace) look(ctx context.Context, name string, f func(t *topic) erro
 	return f(t)
 }
 
-// oldestLocked is the position before which nothing is shown.
+// oldestLocked returns the offset up to which History shows no entries.
 func (t *topic) oldestLocked() uint64 {
 	return max(t.log.Beyond(t.part.namespace.History), t.log.Floor())
 }
@@ -64,7 +64,7 @@ func (t *topic) historyLocked(n *namespace, r HistoryRequest) (History, error) {
 	t.log.Expire(nowMillis())
 	oldest := t.oldestLocked()
 	if r.Since != nil && *r.Since == (push.Position{}) && !r.Reverse {
-		r.Since = nil // all there is
+		r.Since = nil // all entries
 	}
 	switch {
 	case r.Since == nil && r.Reverse:

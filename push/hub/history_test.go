@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker/memory"
 	"github.com/sluice-push/sluice/push/channel"
@@ -67,7 +68,7 @@ func TestHistory(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			found, err := h.History(testContext(t), tt.channel, tt.request)
+			found, err := h.History(testwait.Context(t), tt.channel, tt.request)
 			must(t, err)
 			if got := dataOf(found.Entries); !slices.Equal(got, tt.want) {
 				t.Errorf("got %v, want %v", got, tt.want)
@@ -83,12 +84,12 @@ func TestHistory(t *testing.T) {
 		"reversed, before the oldest": {Limit: -1, Since: since(2), Reverse: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := h.History(testContext(t), "stream:x", request); !errors.Is(err, push.ErrUnrecoverablePosition) {
+			if _, err := h.History(testwait.Context(t), "stream:x", request); !errors.Is(err, push.ErrUnrecoverablePosition) {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
-	if _, err := h.History(testContext(t), "nothing:x", hub.HistoryRequest{}); !errors.Is(err, push.ErrUnknownChannel) {
+	if _, err := h.History(testwait.Context(t), "nothing:x", hub.HistoryRequest{}); !errors.Is(err, push.ErrUnknownChannel) {
 		t.Errorf("unknown channel: %v", err)
 	}
 }
@@ -137,7 +138,7 @@ func TestHistoryBounds(t *testing.T) {
 			settle(t, h, "stream:x") // so that the hub's own log holds them
 			publishN(t, h, "stream:x", 0, 10)
 			for range 3 {
-				found, err := h.History(testContext(t), "stream:x", hub.HistoryRequest{Limit: -1})
+				found, err := h.History(testwait.Context(t), "stream:x", hub.HistoryRequest{Limit: -1})
 				must(t, err)
 				if got := dataOf(found.Entries); !slices.Equal(got, tt.want) {
 					t.Errorf("got %v, want %v", got, tt.want)
@@ -156,7 +157,7 @@ func TestUnusedChannels(t *testing.T) {
 		name := fmt.Sprintf("stream:nothing%d", i)
 		subscribe(t, s, hub.SubscribeRequest{Channel: name})
 		s.Unsubscribe(name)
-		_, err := h.History(testContext(t), name, hub.HistoryRequest{})
+		_, err := h.History(testwait.Context(t), name, hub.HistoryRequest{})
 		must(t, err)
 		if n := h.Holds(name); n != -1 {
 			t.Fatalf("%s stays, held by %d", name, n)
@@ -182,7 +183,7 @@ func TestUnusedChannels(t *testing.T) {
 	}
 }
 
-// A channel that nobody uses is given up after its linger, and comes back with everything that its broker keeps.
+// An unused channel is dropped after Options.Linger, and comes back with everything that its broker keeps.
 func TestLinger(t *testing.T) {
 	r := newRig(t, nil)
 	h := newHub(t, r, spaces(push.History{Size: 100}), &hub.Options{Linger: time.Minute})

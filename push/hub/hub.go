@@ -7,35 +7,39 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-push/sluice/internal/seldom"
+	"github.com/sluice-push/sluice/internal/logsample"
 	"github.com/sluice-push/sluice/push"
-	"github.com/sluice-push/sluice/push/alarm"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/presence"
+	"github.com/sluice-push/sluice/push/timers"
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
-// Namespace is what a hub has to know of a namespace.
+// Namespace is a hub's configuration of a namespace, which is a group of channels with the same settings.
 type Namespace struct {
 	broker.Namespace
-	// Presence keeps a lease for every subscription, so that it can be asked who is in a channel. Without it Presence answers
-	// push.ErrNotAvailable.
+	// Presence keeps a lease for every subscription, from which [Hub.Presence] lists the clients of a channel. Without it, that method
+	// returns push.ErrNotAvailable.
 	Presence bool
-	// Interval is the shortest time between two services of a subscription that asks for none; 0: there is none.
+	// JoinLeave announces the beginning and the end of every subscription to the subscriptions, on all nodes, that ask for it.
+	JoinLeave bool
+	// Interval is the shortest time between two updates of a subscription that asks for no interval; 0: no bound.
 	Interval time.Duration
-	// MinInterval is the shortest that a subscription may ask for.
+	// MinInterval is the shortest interval that a subscription may have.
 	MinInterval time.Duration
-	// Priority says whose turn it is where a client cannot be sent everything, from 0, the lowest, to 9: see package pace.
+	// Priority orders the subscriptions of a client that cannot be sent everything, from 0, the lowest, to 9: see package pace.
 	Priority int
 	// Deltas are the forms in which clients may take publications as differences; see [SubscribeRequest].
 	Deltas []push.Delta
-	// Slow says what becomes of subscriptions that cannot be told everything any more because their clients are too slow. New refuses a
-	// policy that the mode does not have.
+	// Slow is the policy for subscriptions whose clients are so slow that publications are gone before they were sent. New returns an error if
+	// the namespace's mode does not have the policy.
 	Slow push.Slow
 }
 
@@ -43,31 +47,32 @@ type Namespace struct {
 type Options struct {
 	// Name is the node's name for people; empty: its identity.
 	Name string
-	// Version is reported to those who ask for the nodes.
+	// Version is the node's software version, which [Hub.Nodes] reports.
 	Version string
-	// Linger is how long an unused channel that holds something stays loaded; 0: a minute, negative: not at all.
+	// Linger is how long an unused channel with entries stays loaded; 0: a minute, negative: not at all.
 	Linger time.Duration
-	// UnusedChannels is how many of those stay at most, those that were used last; 0: 65,536, negative: no bound. It is looked at once a second.
+	// UnusedChannels is how many unused channels stay loaded at most, the ones that were used last; 0: 65,536, negative: no bound. The janitor
+	// enforces it about once a second.
 	UnusedChannels int
-	// LoadTimeout bounds loading a channel from the broker; 0: ten seconds.
+	// LoadTimeout bounds the time to load a channel from the broker; 0: ten seconds.
 	LoadTimeout time.Duration
-	// PresenceTTL is how long a vanished node's clients stay present; 0: a minute.
+	// PresenceTTL is how long the clients of a node that has failed stay present; 0: a minute.
 	PresenceTTL time.Duration
-	// SubscriptionsPerSession bounds a client; 0: 128, negative: no bound.
+	// SubscriptionsPerSession is how many subscriptions a session may have; 0: 128, negative: no bound.
 	SubscriptionsPerSession int
-	// Workers is how many goroutines fan out; 0: as many as there are processors.
+	// Workers is the number of goroutines for fan-out; 0: GOMAXPROCS.
 	Workers int
-	// LogBytes bounds what the entries of all loaded channels count for together, as push.Publication.Size has it; 0: 1 GiB, negative:
-	// no bound. Over it channels that nobody uses are given up, then the streams to which nothing was published for longest forget
-	// their entries; rows of tables in use never. It is looked at once a second.
+	// LogBytes bounds the size of all loaded logs together, as channel.Log.Bytes counts it; 0: 1 GiB, negative: no bound. If the logs are larger,
+	// unused channels are dropped first. Then the streams whose newest entry is oldest forget their entries. Rows of tables in use are always
+	// kept. The janitor enforces the bound about once a second.
 	LogBytes int64
-	// Bandwidth is how many bytes a second a client is sent at most; 0: no bound.
+	// Bandwidth is how many bytes of publications a client is sent per second at most; 0: no bound.
 	Bandwidth int64
-	// Clock tells the time for intervals and bandwidth; nil: the system's.
+	// Clock is the time source for intervals and bandwidth; nil: the system's.
 	Clock timingwheel.Clock
-	// Observer is told how long things take; the zero Observer of nothing.
+	// Observer gets the durations of fan-out and the ages of deliveries; the zero Observer gets none.
 	Observer Observer
-	// Logger gets what happens to the hub as a whole; nil discards.
+	// Logger gets events of the hub as a whole; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -103,36 +108,37 @@ func (o *Options) withDefaults() Options {
 	return out
 }
 
-// Hub keeps channels and serves their subscribers. All methods may be called concurrently.
+// Hub keeps channels in memory and fans their publications out to its sessions. All methods may be called concurrently.
 type Hub struct {
-	// set at New
-	options    Options
-	broker     broker.Broker
-	book       presence.Book // in broker
-	id         string
-	started    time.Time
-	namespaces map[string]*namespace
-	loading    chan struct{} // a token for each load under way
-	workers    *workers
-	alarms     *alarm.Clock[*Session]
-	orders     orders
-	ctx        context.Context // ends with Close; bounds what the hub does on its own account
-	cancel     context.CancelFunc
-	observer   *Observer                       // nil when nothing is observed
-	running    sync.WaitGroup                  // janitor, renewer, loads, and what is told the broker late
-	usual      [2][1 + push.Deltas]particulars // of subscriptions without a view and presence, by numbered and delta
-	loaded     atomic.Uint32                   // topics since New
-	stopListen func()
-	ended      chan struct{} // closed when Close is through
+	// Set by New.
+	options        Options
+	broker         broker.Broker
+	presence       presence.Registry // in broker
+	id             string
+	started        time.Time
+	namespaces     map[string]*namespace
+	loading        chan struct{} // a token for each load under way
+	workers        *workers
+	timers         *timers.Scheduler[*Session]
+	changes        paceChanges
+	ctx            context.Context // ends with Close; bounds the work of the hub's own goroutines
+	cancel         context.CancelFunc
+	observer       *Observer                       // nil when nothing is observed
+	running        sync.WaitGroup                  // janitor, renewer, loads, and the removal of leases (absentLater)
+	commonSettings [2][1 + push.Deltas]subSettings // of subscriptions without a view and presence, by numbered and delta
+	loaded         atomic.Uint32                   // topics made since New
+	stopListen     func()
+	receiver       atomic.Pointer[func(message []byte)] // of ReceiveNode
+	ended          chan struct{}                        // closed when Close has ended
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards sessions, connected and closed
 	sessions  map[string]*Session
 	connected uint32 // sessions since New
 	closed    bool
 
 	stats hubCounters
 
-	busyWarnings, presenceWarnings seldom.Warning
+	busyWarnings, presenceWarnings logsample.Warning
 }
 
 type namespace struct {
@@ -142,8 +148,8 @@ type namespace struct {
 	counts     counters
 }
 
-// New opens the namespaces at the broker and begins to follow their partitions. The broker stays the caller's, who closes it after
-// the hub.
+// New returns a hub. It opens the namespaces at the broker and begins to follow their partitions. The broker remains the caller's; the caller
+// closes it after the hub.
 func New(ctx context.Context, b broker.Broker, namespaces []Namespace, o *Options) (*Hub, error) {
 	h := &Hub{
 		options:    o.withDefaults(),
@@ -155,23 +161,27 @@ func New(ctx context.Context, b broker.Broker, namespaces []Namespace, o *Option
 		sessions:   map[string]*Session{},
 		ended:      make(chan struct{}),
 	}
-	for i := range h.usual {
-		for form := range h.usual[i] {
-			h.usual[i][form] = particulars{numbered: i == 1, delta: push.Delta(form)} //nolint:gosec // a few
+	for i := range h.commonSettings {
+		for form := range h.commonSettings[i] {
+			h.commonSettings[i][form] = subSettings{numbered: i == 1, delta: push.Delta(form)} //nolint:gosec // a few
 		}
 	}
 	if h.options.Name == "" {
 		h.options.Name = h.id
 	}
-	if o := &h.options.Observer; o.Passed != nil || o.Delivered != nil {
+	if o := &h.options.Observer; o.BatchDone != nil || o.Delivered != nil {
 		h.observer = o
 	}
-	h.book = presence.Book{Leases: b, TTL: h.options.PresenceTTL}
+	h.presence = presence.Registry{Leases: b, TTL: h.options.PresenceTTL}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.workers = newWorkers(h.options.Workers)
-	h.alarms = alarm.New(h.options.Clock, (*Session).wakeLater)
+	h.timers = timers.New(h.options.Clock, (*Session).wakeByWorker)
 	probe := Namespace{Namespace: broker.Namespace{Name: probeNamespace, Mode: push.Value, Partitions: 1}}
-	for _, ns := range append([]Namespace{probe}, namespaces...) {
+	own := []Namespace{probe}
+	if slices.ContainsFunc(namespaces, func(n Namespace) bool { return n.JoinLeave }) {
+		own = append(own, Namespace{Namespace: broker.Namespace{Name: presence.EventNamespace, History: joinsHistory, Partitions: 1}})
+	}
+	for _, ns := range append(own, namespaces...) {
 		if err := h.open(ctx, ns); err != nil {
 			h.release()
 			return nil, fmt.Errorf("hub: namespace %q: %w", ns.Name, err)
@@ -204,7 +214,7 @@ func (h *Hub) open(ctx context.Context, ns Namespace) error {
 	if err := h.broker.Open(ctx, ns.Namespace); err != nil {
 		return err
 	}
-	n := &namespace{Namespace: ns, policy: channel.Policy{Mode: ns.Mode, History: ns.History, Spare: spare}}
+	n := &namespace{Namespace: ns, policy: channel.Policy{Mode: ns.Mode, History: ns.History, Allowance: allowance}}
 	h.namespaces[ns.Name] = n
 	for i := range ns.Partitions {
 		p := newPartition(h, n, broker.Partition{Namespace: ns.Name, Index: i})
@@ -216,16 +226,16 @@ func (h *Hub) open(ctx context.Context, ns Namespace) error {
 	return nil
 }
 
-// ID returns the identity of the node, new with every hub.
+// ID returns the identity of the node. Every hub has a new one.
 func (h *Hub) ID() string { return h.id }
 
-// closeTimeout bounds what Close tells the broker of the sessions it ends: their leases vanish by themselves.
+// closeTimeout bounds the time in which Close removes the leases of its sessions. Leases that remain expire by themselves.
 const closeTimeout = 5 * time.Second
 
-// Close ends all sessions, asking their clients to connect again, and releases everything the hub holds: it returns when none of
-// the hub's goroutines is left. Calling it again waits for the same. It must not be called from a Carrier or an answer to Subscribe.
+// Close disconnects all sessions, whose clients are asked to connect again, and releases everything that the hub holds. It returns when the
+// hub's goroutines have ended. A second call waits for the first. Close must not be called from a Carrier or an answer to Subscribe.
 //
-// Afterwards Connect, and whatever needs a channel, answers an internal error.
+// Afterwards Connect, and every method that needs a channel, returns an internal error.
 func (h *Hub) Close() error {
 	h.mu.Lock()
 	first := !h.closed
@@ -236,7 +246,7 @@ func (h *Hub) Close() error {
 		return nil
 	}
 	defer close(h.ended)
-	sessions := h.list() // no more come
+	sessions := h.list() // complete: Connect refuses new ones now
 	for _, s := range sessions {
 		s.Disconnect(push.DisconnectShutdown)
 	}
@@ -249,7 +259,7 @@ func (h *Hub) Close() error {
 	return nil
 }
 
-// release ends all that New began.
+// release ends all goroutines that New started.
 func (h *Hub) release() {
 	h.cancel()
 	if h.stopListen != nil {
@@ -258,38 +268,46 @@ func (h *Hub) release() {
 	for _, n := range h.namespaces {
 		for _, p := range n.partitions {
 			p.attachment.Detach()
-			p.mu.Lock()   // whoever began work under it before the cancel has by now
+			p.mu.Lock()   // goroutines that are started under it see the cancel, or are in h.running by now
 			p.mu.Unlock() //nolint:staticcheck // see above
 		}
 	}
 	h.running.Wait()
-	h.alarms.Close()
+	h.timers.Close()
 	h.workers.close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = h.book.Retire(ctx, h.id) // it would vanish by itself
+	_ = h.presence.Retire(ctx, h.id) // if it fails, the node's lease expires by itself
 }
 
-// namespaceOf returns the namespace of a channel, or push.ErrUnknownChannel, which it is for callers if it belongs to the hub itself.
+// namespaceOf returns the namespace of a channel, or push.ErrUnknownChannel. The hub's own channels are unknown to callers.
 func (h *Hub) namespaceOf(name string) (*namespace, error) {
 	if err := push.CheckChannel(name); err != nil {
 		return nil, push.ErrBadRequest.WithMessage("%v", err)
 	}
-	if n := h.namespaces[push.Namespace(name)]; n != nil && n.Name != probeNamespace {
+	if n := h.namespaces[push.Namespace(name)]; n != nil && n.Name != probeNamespace && n.Name != presence.EventNamespace {
 		return n, nil
 	}
 	return nil, push.UnknownChannel(name)
 }
 
+// isReserved reports whether a namespace is one of the nodes themselves, which figures leave out. A configuration cannot name it.
+func isReserved(namespace string) bool { return strings.HasPrefix(namespace, "@") }
+
 func (n *namespace) partition(name string) *partition {
 	return n.partitions[broker.PartitionOf(name, len(n.partitions)).Index]
 }
 
-// Publish stores a publication in a channel and returns its position once the broker has accepted it. What p refers to must not be
-// changed afterwards. With an idempotency key, a repetition within the broker's window answers the first position.
+func (n *namespace) acquire(ctx context.Context, name string) (*topic, error) {
+	return n.partition(name).acquire(ctx, name)
+}
+
+// Publish stores a publication in a channel, and returns its position once the broker has accepted it. The caller must not change the memory
+// that p refers to afterwards. With an idempotency key, a repetition within the broker's window returns the position of the first call.
 //
-// Errors are *push.Error: unknown channel, bad request, limit exceeded (larger than the broker stores), too many requests (nothing
-// was stored, try again), internal (it is not known whether it was stored; repeating it with the same idempotency key is safe).
+// Errors are *push.Error: unknown channel, bad request, limit exceeded (the publication is larger than the broker stores), too many requests
+// (nothing was stored, try again), internal (it is not known whether the publication was stored; repeating it with the same
+// idempotency key is safe).
 func (h *Hub) Publish(ctx context.Context, name string, p push.Publication, idempotencyKey string) (push.Position, error) {
 	n, err := h.namespaceOf(name)
 	if err != nil {
@@ -299,12 +317,12 @@ func (h *Hub) Publish(ctx context.Context, name string, p push.Publication, idem
 		return push.Position{}, err
 	}
 	if p.Op != push.Set && n.Mode == push.Stream {
-		return push.Position{}, push.ErrBadRequest.WithMessage("channels of namespace %q are streams: nothing can be removed from them", n.Name)
+		return push.Position{}, push.ErrBadRequest.WithMessage("namespace %q has mode stream: rows can be removed only from values and tables", n.Name)
 	}
 	return h.publish(ctx, n, name, p, idempotencyKey)
 }
 
-// publish is Publish for a channel of n and a publication that it takes.
+// publish is Publish for a channel of n and a publication that was checked.
 func (h *Hub) publish(ctx context.Context, n *namespace, name string, p push.Publication, idempotencyKey string) (push.Position, error) {
 	at, err := h.broker.Publish(ctx, name, p, broker.PublishOptions{IdempotencyKey: idempotencyKey})
 	if err != nil {
@@ -315,16 +333,16 @@ func (h *Hub) publish(ctx context.Context, n *namespace, name string, p push.Pub
 	return at, nil
 }
 
-// publishError counts an error of the broker and says what becomes of it.
+// publishError counts an error of the broker, and returns the error for the caller of Publish.
 func (h *Hub) publishError(c *counters, name string, err error) error {
 	switch {
 	case errors.Is(err, broker.ErrBusy):
 		c.busy.Add(1)
 		h.warnBusy(name, err)
-		return push.ErrTooManyRequests.WithMessage("the broker takes nothing more for now, try again later")
+		return push.ErrTooManyRequests.WithMessage("the broker accepts no publications now, try again later")
 	case errors.Is(err, broker.ErrTooLarge):
 		c.tooLarge.Add(1)
-		return push.ErrLimitExceeded.WithMessage("the publication is larger than the broker stores")
+		return push.ErrLimitExceeded.WithMessage("the publication exceeds the broker's size limit")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		c.failed.Add(1)
 		return push.ErrInternal.WithMessage("the broker did not answer in time")
@@ -335,9 +353,9 @@ func (h *Hub) publishError(c *counters, name string, err error) error {
 	}
 }
 
-// warnBusy tells the operator why the broker refuses, which is not for clients to know.
+// warnBusy logs why the broker refuses publications. The reason is for the operator; clients do not get it.
 func (h *Hub) warnBusy(name string, err error) {
 	if h.busyWarnings.Due(time.Now()) {
-		h.options.Logger.Warn("the broker refuses publications", "channel", name, "error", err)
+		h.options.Logger.Warn("publication refused by the broker", "channel", name, "error", err)
 	}
 }

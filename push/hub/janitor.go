@@ -12,36 +12,37 @@ import (
 )
 
 const (
-	// janitorPeriod is how often a hub looks after what time changes, unless there are so many channels that looking at all of them takes more
-	// than one part in janitorShare of the time.
+	// janitorPeriod is the time between two sweeps of the janitor. If there are so many channels that a sweep takes longer than one part in
+	// janitorShare of the period, the period is longer: janitorShare times the duration of the sweep.
 	janitorPeriod = time.Second
 	janitorShare  = 25
-	// slimRounds is in which of its rounds the janitor takes back what streams keep beyond their namespace's history.
-	slimRounds = 4
+	// slimSweeps is how many sweeps make one in which streams forget the entries beyond their namespace's history.
+	slimSweeps = 4
 )
 
 func nowMillis() int64 { return time.Now().UnixMilli() }
 
-// janitor forgets what is too old and gives up channels that nobody uses.
+// janitor expires old entries, drops unused channels and enforces the budget of the logs, until the hub is closed.
 func (h *Hub) janitor() {
 	due := time.NewTimer(janitorPeriod)
 	defer due.Stop()
 	var b budget
-	round := 0
+	sweeps := 0
 	for {
 		select {
 		case <-h.ctx.Done():
 			return
 		case now := <-due.C:
-			round++
-			h.sweep(now.UnixMilli(), round%slimRounds == 0)
+			sweeps++
+			h.sweep(now.UnixMilli(), sweeps%slimSweeps == 0)
 			b.enforce(h)
 			due.Reset(max(janitorPeriod, janitorShare*time.Since(now)))
 		}
 	}
 }
 
-// renewer renews leases. It is not the janitor's work, which must go on when the broker does not answer.
+// renewer renews the leases of the node and its clients, until the hub is closed. It has a goroutine of its own, because the janitor must go on
+// when the broker does not answer.
 func (h *Hub) renewer() {
 	period := max(h.options.PresenceTTL/3, time.Millisecond)
 	tick := time.NewTicker(period)
@@ -58,7 +59,8 @@ func (h *Hub) renewer() {
 	}
 }
 
-// sweep is one round of the janitor.
+// sweep looks at all channels once: it expires old entries and drops unused channels. With isSlimming, streams also forget the entries beyond
+// their namespace's history. now is in Unix milliseconds.
 func (h *Hub) sweep(now int64, isSlimming bool) {
 	var unused []*topic
 	for _, n := range h.namespaces {
@@ -89,33 +91,35 @@ func (h *Hub) sweep(now int64, isSlimming bool) {
 	}
 }
 
-// drop gives up a topic unless somebody took hold of it after all, and reports whether it did.
+// drop removes a topic from the partition unless the topic has a hold again, and reports whether it did.
 func (p *partition) drop(t *topic) bool {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.topics[t.name] != t || t.holds.Load() != 0 {
+		p.mu.Unlock()
 		return false
 	}
 	delete(p.topics, t.name)
+	p.mu.Unlock()
+	t.unwant()
 	return true
 }
 
 func (h *Hub) renew(ctx context.Context) {
 	if err := h.announce(ctx); err != nil {
-		h.options.Logger.Warn("the node could not be announced", "error", err)
+		h.options.Logger.Warn("node announcement failed", "error", err)
 	}
 	h.keepPresent(ctx)
 }
 
-// probeNamespace holds the channel through which hubs check themselves. Configuration cannot name it, and callers cannot reach it. It is one channel for all: a
-// broker keeps the newest publication of each for ever.
+// probeNamespace holds the channel through which hubs check themselves. Configuration cannot name it, and callers cannot reach it. All nodes share
+// one channel, because a broker keeps the newest publication of each channel for ever.
 const (
-	probeNamespace = "$sluice"
+	probeNamespace = "@sluice"
 	probeChannel   = probeNamespace + ":ready"
 )
 
-// Ready publishes through the broker and reports whether something comes back through the fan-out before ctx ends. Errors are
-// *push.Error.
+// Ready checks the hub end to end: it publishes through the broker and waits until a publication arrives through the fan-out. It returns an
+// error if ctx ends first. Errors are *push.Error.
 func (h *Hub) Ready(ctx context.Context) error {
 	came := make(probe, 1)
 	client := "probe-" + rand.Text()
@@ -135,11 +139,11 @@ func (h *Hub) Ready(ctx context.Context) error {
 	case <-came:
 		return nil
 	case <-ctx.Done():
-		return push.ErrInternal.WithMessage("a publication did not come through the fan-out in time")
+		return push.ErrInternal.WithMessage("the fan-out did not deliver the probe in time")
 	}
 }
 
-// probe is the carrier and the encoder of the hub's own sessions: it notes that something came.
+// probe is the carrier and the encoder of the sessions of Ready. It receives a value when a frame arrives.
 type probe chan struct{}
 
 func (p probe) TryWrite(frames []Frame) int {

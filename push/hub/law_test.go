@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/memory"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/pushtest"
@@ -66,7 +67,7 @@ type lawWorld struct {
 }
 
 func newLawWorld(t *testing.T, history push.History) *lawWorld {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // a round is seconds where nothing else runs
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // on an idle machine it takes seconds
 	t.Cleanup(cancel)
 	w := &lawWorld{t: t, ctx: ctx, clock: pushtest.NewClock(time.Now()), truth: newTruth()}
 	w.rig = newRig(t, &memory.Options{Now: w.clock.Now})
@@ -108,7 +109,7 @@ func (w *lawWorld) anything(rng *rand.Rand) {
 	}
 }
 
-// run lets everybody loose, and in the end compares what came with what was published. It returns how many entries clients were told to
+// run starts all clients and publishers, and in the end compares what came with what was published. It returns how many entries clients were told to
 // have lost.
 func (w *lawWorld) run(trouble func(*lawWorld, *rand.Rand), seed uint64) (lost int) {
 	var clients []*lawClient
@@ -135,7 +136,7 @@ func (w *lawWorld) run(trouble func(*lawWorld, *rand.Rand), seed uint64) (lost i
 		testwait.Return(w.t, publishers.Wait)
 		close(done)
 		testwait.Return(w.t, others.Wait)
-		w.rig.keep() // of a loss behind which there is nothing nobody hears
+		w.rig.keep() // a client is told of a loss only with the next publication
 		for _, c := range clients {
 			c.calm()
 		}
@@ -223,9 +224,9 @@ func (w *lawWorld) put(h *hub.Hub, name string, p push.Publication) bool {
 	return true
 }
 
-// epochOf returns the present life of a channel's partition, as the broker has it.
+// epochOf returns the present epoch of a channel's partition at the broker.
 func (w *lawWorld) epochOf(name string) string {
-	h, err := w.rig.Load(w.ctx, name, func(push.Publication) error { return nil })
+	h, err := w.rig.Load(w.ctx, name, broker.LoadOptions{}, func(broker.Message) error { return nil })
 	must(w.t, err)
 	return h.Epoch
 }

@@ -10,20 +10,20 @@ import (
 	"github.com/sluice-push/sluice/push/channel"
 )
 
-// heldMessages is how many live messages are held back while a topic is loading; more, and it is loaded again.
+// heldMessages is how many live messages are held back while a topic is loading. If more arrive, the topic is read again.
 const heldMessages = 8192
 
-// loading is the load of a topic that is under way, or that failed. Its topic's lock guards it.
+// loading is the load of a topic that is under way, or that failed. The topic's lock guards it.
 type loading struct {
-	done   chan struct{} // closed at its end
-	err    error         // why it failed; set before done is closed
-	held   []broker.Message
-	missed bool // what is being read is not all: more arrived than are held, or there was a gap
+	done   chan struct{}    // closed at its end
+	err    error            // why it failed; set before done is closed
+	held   []broker.Message // arrived while the log was read
+	missed bool             // the log has to be read again: more arrived than are held, or there was a gap
 }
 
 func newLoading() *loading { return &loading{done: make(chan struct{})} }
 
-// wait returns when the topic is loaded.
+// wait waits until the topic is loaded, loading fails, or ctx ends.
 func (t *topic) wait(ctx context.Context) error {
 	t.mu.Lock()
 	l := t.loading
@@ -39,7 +39,7 @@ func (t *topic) wait(ctx context.Context) error {
 	}
 }
 
-// load fills the log from the broker and joins it with what arrived meanwhile.
+// load reads the log from the broker and appends the messages that arrived meanwhile.
 func (t *topic) load() {
 	h := t.part.hub
 	ctx, cancel := context.WithTimeout(h.ctx, h.options.LoadTimeout)
@@ -49,6 +49,10 @@ func (t *topic) load() {
 		defer func() { <-h.loading }()
 	case <-ctx.Done():
 		t.fail(ctx.Err())
+		return
+	}
+	if err := t.want(ctx); err != nil {
+		t.fail(err)
 		return
 	}
 	for {
@@ -63,14 +67,14 @@ func (t *topic) load() {
 	}
 }
 
-// read makes a log of what the broker keeps.
+// read returns a log with everything that the broker keeps of the channel.
 func (t *topic) read(ctx context.Context) (*channel.Log, error) {
 	p := t.part
 	for {
 		epoch := p.currentEpoch()
 		log := channel.New(&p.namespace.policy, push.Position{Epoch: epoch}, 0)
-		found, err := p.hub.broker.Load(ctx, t.name, func(pub push.Publication) error {
-			log.Append(pub)
+		found, err := p.hub.broker.Load(ctx, t.name, broker.LoadOptions{}, func(m broker.Message) error {
+			log.AppendRetagged(m.Publication, m.Retag)
 			return nil
 		})
 		if err != nil {
@@ -80,9 +84,9 @@ func (t *topic) read(ctx context.Context) (*channel.Log, error) {
 			log.Loaded(found.Head, found.Floor)
 			return log, nil
 		}
-		// The partition began a new life that its follower has not heard of yet, or just has.
+		// The partition began a new epoch. Its follower may not know of it yet.
 		if t.ended.Load() != nil {
-			return nil, errors.New("the channel's life ended")
+			return nil, errors.New("the channel was reset to a new epoch")
 		}
 		if err := p.epochChange(ctx, epoch); err != nil {
 			return nil, err
@@ -90,7 +94,7 @@ func (t *topic) read(ctx context.Context) (*channel.Log, error) {
 	}
 }
 
-// join makes log the topic's, with the messages held back while it was read. It reports false when it has to be read again.
+// join installs log as the topic's log, after it has appended the messages held back meanwhile. It reports false if the log has to be read again.
 func (t *topic) join(log *channel.Log) bool {
 	t.mu.Lock()
 	l := t.loading
@@ -100,30 +104,30 @@ func (t *topic) join(log *channel.Log) bool {
 		return false
 	}
 	for i := range l.held {
-		log.Append(l.held[i].Publication)
+		log.AppendRetagged(l.held[i].Publication, l.held[i].Retag)
 	}
 	t.log, t.loading = log, nil
 	t.keepChangesLocked()
 	t.forgetRecentLocked()
 	t.unrecorded = len(t.subs) > 0
-	t.life.Add(1)
+	t.generation.Add(1)
 	t.newest.Store(log.Head())
 	close(l.done)
 	subscribers := len(t.subs)
 	t.mu.Unlock()
 	if subscribers > 0 {
-		t.kick()
+		t.serve()
 	}
 	return true
 }
 
 var errClosing = errors.New("the node is shutting down")
 
-// fail gives the topic up: whoever waits gets an error, and the next who asks begins anew.
+// fail gives the topic up. The callers of wait get an error, all subscriptions end, and the next acquire of the channel makes a new topic.
 func (t *topic) fail(err error) {
 	t.part.forget(t)
 	if t.part.hub.ctx.Err() == nil {
-		t.part.hub.options.Logger.Error("a channel could not be loaded", "channel", t.name, "error", err)
+		t.part.hub.options.Logger.Error("channel load failed", "channel", t.name, "error", err)
 	}
 	t.mu.Lock()
 	t.loading.err = push.ErrInternal.WithMessage("the channel could not be loaded")
@@ -132,7 +136,7 @@ func (t *topic) fail(err error) {
 	t.end(push.UnsubscribeInsufficientState)
 }
 
-// hold keeps a live message back until the log is there.
+// hold keeps a live message back until the log is read.
 func (l *loading) hold(m *broker.Message) {
 	if len(l.held) >= heldMessages {
 		l.missed, l.held = true, nil
@@ -148,7 +152,7 @@ func (p *partition) currentEpoch() string {
 	return p.epoch
 }
 
-// epochChange waits until the partition's epoch is another than the one named.
+// epochChange waits until the partition has another epoch than the given one.
 func (p *partition) epochChange(ctx context.Context, epoch string) error {
 	for {
 		p.mu.Lock()
@@ -164,7 +168,7 @@ func (p *partition) epochChange(ctx context.Context, epoch string) error {
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			return fmt.Errorf("the broker answers for another life of the partition: %w", ctx.Err())
+			return fmt.Errorf("the broker reports another epoch of the partition: %w", ctx.Err())
 		}
 	}
 }

@@ -63,7 +63,7 @@ func TestLoadOnce(t *testing.T) {
 		c := newCarrier(t, open, false)
 		s := c.connect(h, client(fmt.Sprint(i)))
 		wg.Go(func() {
-			err := s.Subscribe(testContext(t), hub.SubscribeRequest{Channel: "stream:x"}, func(hub.Subscribed) error { return nil })
+			err := s.Subscribe(testwait.Context(t), hub.SubscribeRequest{Channel: "stream:x"}, func(hub.Subscribed) error { return nil })
 			if err != nil {
 				t.Error(err)
 			}
@@ -78,7 +78,7 @@ func TestLoadOnce(t *testing.T) {
 	}
 }
 
-// What a channel's broker cannot load is an error that says so, and the next who asks has it tried again.
+// If the broker cannot load a channel, the error says so, and the next request tries again.
 func TestLoadFails(t *testing.T) {
 	tests := []struct {
 		name string
@@ -95,7 +95,7 @@ func TestLoadFails(t *testing.T) {
 			r.set(func(r *rig) { r.onLoad = tt.hook })
 			s := newCarrier(t, open, false).connect(h, client("a"))
 			for range 2 {
-				err := s.Subscribe(testContext(t), hub.SubscribeRequest{Channel: "stream:x"}, unwanted(t))
+				err := s.Subscribe(testwait.Context(t), hub.SubscribeRequest{Channel: "stream:x"}, unwanted(t))
 				var e *push.Error
 				if !errors.As(err, &e) || e.Code != 100 || !e.Temporary {
 					t.Fatalf("got %v", err)
@@ -105,7 +105,7 @@ func TestLoadFails(t *testing.T) {
 				t.Errorf("the channel is still there, held by %d", h.Holds("stream:x"))
 			}
 			r.set(func(r *rig) { r.onLoad = nil })
-			found, err := h.History(testContext(t), "stream:x", hub.HistoryRequest{Limit: -1})
+			found, err := h.History(testwait.Context(t), "stream:x", hub.HistoryRequest{Limit: -1})
 			must(t, err)
 			if len(found.Entries) != 3 || r.loads.Load() != 3 {
 				t.Errorf("%d entries after %d loads", len(found.Entries), r.loads.Load())
@@ -114,12 +114,12 @@ func TestLoadFails(t *testing.T) {
 	}
 }
 
-// The patience of the one who asks ends before the load does: the load goes on for the others.
+// If the context of one caller ends before the load does, the load goes on for the others.
 func TestLoadGivenUpByOne(t *testing.T) {
 	r := newRig(t, nil)
 	h := newHub(t, r, spaces(push.History{Size: 10}), nil)
 	begun, release := r.holdLoads()
-	ctx, cancel := context.WithCancel(testContext(t))
+	ctx, cancel := context.WithCancel(testwait.Context(t))
 	refused := make(chan error, 1)
 	go func() {
 		_, err := h.History(ctx, "stream:x", hub.HistoryRequest{})
@@ -144,7 +144,7 @@ func TestLoadJoins(t *testing.T) {
 			r := newRig(t, nil)
 			h := newHub(t, r, spaces(push.History{Size: 2 * hub.HeldMessages}), nil)
 			publishN(t, h, "stream:x", 0, 5)
-			first := true // owned by the one who loads
+			first := true // owned by the goroutine that loads
 			r.set(func(r *rig) {
 				r.loaded = func(_ string, found broker.History) broker.History {
 					if first { // what was read is out of date by now
@@ -156,7 +156,7 @@ func TestLoadJoins(t *testing.T) {
 					return found
 				}
 			})
-			found, err := h.History(testContext(t), "stream:x", hub.HistoryRequest{Limit: -1})
+			found, err := h.History(testwait.Context(t), "stream:x", hub.HistoryRequest{Limit: -1})
 			must(t, err)
 			var got []string
 			for _, e := range found.Entries {
@@ -178,7 +178,7 @@ func TestLoadAcrossGap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
 			h := newHub(t, r, spaces(push.History{Size: 100}), nil)
-			first := true // owned by the one who loads
+			first := true // owned by the goroutine that loads
 			r.set(func(r *rig) {
 				r.loaded = func(_ string, found broker.History) broker.History {
 					if first {
@@ -191,7 +191,7 @@ func TestLoadAcrossGap(t *testing.T) {
 					return found
 				}
 			})
-			found, err := h.History(testContext(t), name, hub.HistoryRequest{Limit: -1})
+			found, err := h.History(testwait.Context(t), name, hub.HistoryRequest{Limit: -1})
 			must(t, err)
 			if len(found.Entries) != 2 {
 				t.Errorf("%d entries", len(found.Entries))
@@ -224,7 +224,7 @@ func TestGapInUse(t *testing.T) {
 	}
 }
 
-// A broker that answers for another life than the one that is followed is asked again when the follower has heard of it; if it never
+// If a broker answers for another epoch than the followed one, it is asked again when the follower knows of that epoch; if it never
 // does, loading ends.
 func TestLoadOfAnotherLife(t *testing.T) {
 	r := newRig(t, nil)
@@ -236,7 +236,7 @@ func TestLoadOfAnotherLife(t *testing.T) {
 			return found
 		}
 	})
-	if _, err := h.History(testContext(t), "stream:x", hub.HistoryRequest{}); !errors.Is(err, push.ErrInternal) {
+	if _, err := h.History(testwait.Context(t), "stream:x", hub.HistoryRequest{}); !errors.Is(err, push.ErrInternal) {
 		t.Errorf("got %v", err)
 	}
 
@@ -254,7 +254,7 @@ func TestLoadOfAnotherLife(t *testing.T) {
 	})
 	answered := make(chan error, 1)
 	go func() {
-		_, err := patient.History(testContext(t), "stream:x", hub.HistoryRequest{})
+		_, err := patient.History(testwait.Context(t), "stream:x", hub.HistoryRequest{})
 		answered <- err
 	}()
 	testwait.Receive(t, begun)
@@ -265,7 +265,7 @@ func TestLoadOfAnotherLife(t *testing.T) {
 	settle(t, patient, "stream:x")
 }
 
-// At a new life all subscriptions end, positions of the old one are void, and what this node was promised there is not waited for.
+// At a new epoch all subscriptions end, positions of the old one are void, and catchUp does not wait for offsets acknowledged there.
 func TestNewLife(t *testing.T) {
 	r := newRig(t, nil)
 	h := newHub(t, r, spaces(push.History{Size: 10}), nil)
@@ -276,7 +276,7 @@ func TestNewLife(t *testing.T) {
 	testwait.True(t, "all have come", func() bool { return len(c.taken()) == 100 })
 	r.renew()
 	testwait.True(t, "the subscription is ended", func() bool { return !s.Subscribes("stream:x") })
-	h.Acknowledged("stream:x", at) // the answer to a publish of the old life comes late
+	h.Acknowledged("stream:x", at) // the answer to a publish of the old epoch comes late
 	got := subscribe(t, s, hub.SubscribeRequest{Channel: "stream:x", Since: &at})
 	if got.Recovered || got.Position.Epoch == at.Epoch {
 		t.Errorf("after a new life began: %+v", got)
@@ -285,14 +285,14 @@ func TestNewLife(t *testing.T) {
 	testwait.True(t, "the new life is served", func() bool { return len(c.taken()) == 102 })
 }
 
-// Who publishes and then reads finds it, also when the broker delivers late.
+// A client that publishes and then reads finds its publication, also if the broker delivers late.
 func TestCatchUp(t *testing.T) {
 	r := newRig(t, nil)
 	h := newHub(t, r, spaces(push.History{Size: 10}), &hub.Options{LoadTimeout: time.Minute})
 	settle(t, h, "stream:x")
 	release := r.hold()
 	publishN(t, h, "stream:x", 1, 1)
-	ctx, cancel := context.WithTimeout(testContext(t), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(testwait.Context(t), 20*time.Millisecond)
 	defer cancel()
 	_, err := h.History(ctx, "stream:x", hub.HistoryRequest{Limit: -1})
 	if !errors.Is(err, push.ErrInternal) || !strings.Contains(err.Error(), "in time") {
@@ -306,12 +306,12 @@ func TestCatchUp(t *testing.T) {
 	subscribed := make(chan hub.Subscribed, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		found, err := h.History(testContext(t), "stream:x", hub.HistoryRequest{Limit: -1})
+		found, err := h.History(testwait.Context(t), "stream:x", hub.HistoryRequest{Limit: -1})
 		answers <- answer{found, err}
 	})
 	s := newCarrier(t, open, false).connect(h, client("a"))
 	wg.Go(func() {
-		err := s.Subscribe(testContext(t), hub.SubscribeRequest{Channel: "value:x"}, func(a hub.Subscribed) error {
+		err := s.Subscribe(testwait.Context(t), hub.SubscribeRequest{Channel: "value:x"}, func(a hub.Subscribed) error {
 			subscribed <- a
 			return nil
 		})

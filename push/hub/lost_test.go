@@ -109,8 +109,8 @@ func TestSlowPolicyRefused(t *testing.T) {
 	for policy, mode := range map[push.Slow]push.Mode{push.SlowConflate: push.Stream, push.SlowLose: push.Table} {
 		ns := spaces(push.History{Size: 10})[mode]
 		ns.Slow = policy
-		h, err := hub.New(testContext(t), newBroker(t), []hub.Namespace{ns}, nil)
-		if err == nil || !strings.Contains(err.Error(), "(use ") {
+		h, err := hub.New(testwait.Context(t), newBroker(t), []hub.Namespace{ns}, nil)
+		if err == nil || !strings.Contains(err.Error(), ": use ") {
 			t.Errorf("%v in a %v: %v", policy, mode, err)
 		}
 		if h != nil {
@@ -119,7 +119,7 @@ func TestSlowPolicyRefused(t *testing.T) {
 	}
 }
 
-// A clear and a gap are nobody's slowness: clients begin afresh whatever the policy is.
+// A clear or a gap is not a client's slowness: whatever the policy is, clients start fresh.
 func TestNotSlow(t *testing.T) {
 	for _, policy := range []push.Slow{push.SlowUnsubscribe, push.SlowDisconnect} {
 		for what, mode := range map[string]push.Mode{"gap": push.Stream, "clear": push.Table, "reload": push.Table} {
@@ -211,8 +211,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// A loss behind which there is nothing is told with what comes next, together with what was lost since. Until then nobody is woken for it,
-// and who comes back before it was told begins afresh.
+// A loss behind which there is nothing is told with what comes next, together with what was lost since. Until then no session is woken for it,
+// and a client that comes back before it was told starts fresh.
 func TestLostAtTheEnd(t *testing.T) {
 	for _, interval := range []time.Duration{0, time.Second} {
 		t.Run(fmt.Sprint("interval=", interval), func(t *testing.T) {
@@ -271,7 +271,7 @@ func TestLostAtTheEnd(t *testing.T) {
 				got := losses(c)
 				return len(got) > 0 && got[len(got)-1] == "9"
 			})
-			// Who read the log for it before 6 to 8 were forgotten may have been slow to offer them.
+			// A flush that read the log before 6 to 8 were forgotten may have been slow to offer them.
 			if got := losses(c); !slices.Equal(got, []string{"lost 8", "9"}) && !slices.Equal(got, []string{"lost 5", "6", "7", "8", "9"}) {
 				t.Errorf("it got %v", got)
 			}
@@ -282,7 +282,7 @@ func TestLostAtTheEnd(t *testing.T) {
 	}
 }
 
-// A loss of which nobody knows how large it is stays one, whatever is lost besides.
+// A loss of an unknown number of publications stays unknown, whatever else is lost.
 func TestLostUnknown(t *testing.T) {
 	clock := pushtest.NewClock(time.Now())
 	r := newRig(t, &memory.Options{Now: clock.Now})

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/memory"
@@ -18,14 +19,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what has to happen. Nothing is measured by it: a test that needs it has failed.
 const patience = 30 * time.Second
-
-// testContext bounds a test.
-func testContext(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // spaces are the namespaces of most tests, named after their modes.
 func spaces(h push.History) []hub.Namespace {
@@ -50,7 +43,7 @@ func newBroker(t testing.TB) *memory.Broker {
 // newHub returns a hub that is closed at the end of the test.
 func newHub(t testing.TB, b broker.Broker, namespaces []hub.Namespace, o *hub.Options) *hub.Hub {
 	t.Helper()
-	h, err := hub.New(testContext(t), b, namespaces, o)
+	h, err := hub.New(testwait.Context(t), b, namespaces, o)
 	must(t, err)
 	t.Cleanup(func() { must(t, h.Close()) })
 	return h

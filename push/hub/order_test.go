@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-push/sluice/push/hub"
 )
 
-// Everybody sees the same sequence, whole: whatever the history keeps, a client whose connection takes everything loses nothing.
+// Every subscriber sees the same whole sequence: whatever the history keeps, a client whose connection takes everything loses nothing.
 func TestOrder(t *testing.T) {
 	tests := []struct {
 		name                          string
@@ -100,10 +100,10 @@ func checkSame(t *testing.T, i int, got, want []frame) {
 	}
 }
 
-// Subscribers whose sessions are busy with other things all the time lose nothing either, though a pass finds their lock taken.
+// Subscribers whose sessions are busy with other things all the time lose nothing either, though fan-out finds their lock taken.
 func TestOrderOfBusySessions(t *testing.T) {
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 1, Bytes: 1}), nil)
-	ctx, stop := context.WithCancel(testContext(t))
+	ctx, stop := context.WithCancel(testwait.Context(t))
 	defer stop()
 	var readers []*sequence
 	var busy sync.WaitGroup
@@ -139,7 +139,7 @@ func TestOrderOfBusySessions(t *testing.T) {
 	}
 }
 
-// A session that is subscribed to many busy channels holds up nobody: what it leaves is gone on with in turn.
+// A session that is subscribed to many busy channels holds up no other: the workers flush what it has left, alternating with other work.
 func TestBusyChannelsInOneSession(t *testing.T) {
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 10_000}), &hub.Options{Workers: 1, SubscriptionsPerSession: -1})
 	all := newCarrier(t, open, false)

@@ -4,37 +4,38 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/push"
-	"github.com/sluice-push/sluice/push/alarm"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/pace"
+	"github.com/sluice-push/sluice/push/timers"
 )
 
-// # Served later
+// # Rate limiting
 //
-// A session that has a bandwidth, or a subscription with an interval, has a pacer: see package pace. Such a subscription is served by a round
-// like any other when its time has come and nobody waits. Otherwise it waits for its turn, and nothing waits with it: in its turn it
-// reads its log, and finds what is newest then. When nobody has a turn now, an alarm wakes the session when somebody has.
+// A session that has a bandwidth, or a subscription with an interval, has a pacer (package pace). The pacer decides when its subscriptions are
+// served. If a subscription's interval is over, bandwidth is left, and no other subscription of the session waits, a fan-out batch serves it
+// like any other. Otherwise it waits in the pacer. No publications are queued meanwhile: when the pacer admits the subscription, it
+// reads its log, and finds the newest entries. If the pacer admits none now, a timer wakes the session when it will.
 //
-// While nothing is published a pacer does nothing, and has no alarm.
+// While nothing is published, a pacer does nothing, and sets no timer.
 
-// paced is the pacer of a session, whose lock guards it.
+// paced is the pacer of a session. The session's lock guards it.
 type paced struct {
-	pacer pace.Pacer[*Subscription]
-	items map[*Subscription]*pace.Item[*Subscription] // of those that do not go by the pacer there is none
-	clock *alarm.Clock[*Session]
+	pacer  pace.Pacer[*Subscription]
+	items  map[*Subscription]*pace.Item[*Subscription] // of the subscriptions that go by the pacer
+	timers *timers.Scheduler[*Session]
 
-	alarm *alarm.Alarm[*Session]
+	timer *timers.Timer[*Session]
 }
 
-// pacedLocked returns the session's pacer, which it has from then on.
+// pacedLocked returns the session's pacer. It makes one if there is none.
 func (s *Session) pacedLocked() *paced {
 	if s.paced == nil {
-		s.paced = &paced{clock: s.hub.alarms, alarm: alarm.Of(s), items: map[*Subscription]*pace.Item[*Subscription]{}}
+		s.paced = &paced{timers: s.hub.timers, timer: timers.NewTimer(s), items: map[*Subscription]*pace.Item[*Subscription]{}}
 	}
 	return s.paced
 }
 
-// interval returns what holds for a subscription that asks for an interval.
+// interval returns the interval of a subscription that asks for one; 0 asks for the namespace's default.
 func (n *namespace) interval(asked time.Duration) time.Duration {
 	if asked == 0 {
 		asked = n.Interval
@@ -42,7 +43,7 @@ func (n *namespace) interval(asked time.Duration) time.Duration {
 	return max(asked, n.MinInterval, 0)
 }
 
-// bandwidth returns what holds for a client that asks for so many bytes a second.
+// bandwidth returns the bandwidth of a client that asks for one, in bytes a second; 0: no bound.
 func (h *Hub) bandwidth(asked int64) int64 {
 	switch most := h.options.Bandwidth; {
 	case asked <= 0:
@@ -54,13 +55,13 @@ func (h *Hub) bandwidth(asked int64) int64 {
 	}
 }
 
-// boundLocked bounds the session's bandwidth; 0: no bound. With one, all its subscriptions go by the pacer from then on.
-func (s *Session) boundLocked(bandwidth int64) {
+// setBandwidthLocked sets the session's bandwidth in bytes a second; 0: no bound. With a bound, all its subscriptions go by the pacer from then on.
+func (s *Session) setBandwidthLocked(bandwidth int64) {
 	if bandwidth == 0 && s.paced == nil {
 		return
 	}
 	p := s.pacedLocked()
-	p.pacer.SetBandwidth(p.clock.Now(), bandwidth)
+	p.pacer.SetBandwidth(p.timers.Now(), bandwidth)
 	if bandwidth == 0 {
 		return
 	}
@@ -69,7 +70,7 @@ func (s *Session) boundLocked(bandwidth int64) {
 	}
 }
 
-// add has a subscription go by the pacer, if it does not already.
+// add has a subscription go by the pacer, and returns its item. If the subscription has an item already, that keeps its interval.
 func (p *paced) add(sub *Subscription, interval time.Duration) *pace.Item[*Subscription] {
 	it := p.items[sub]
 	if it == nil {
@@ -79,7 +80,8 @@ func (p *paced) add(sub *Subscription, interval time.Duration) *pace.Item[*Subsc
 	return it
 }
 
-// paceLocked begins a subscription's interval with the deliveries of its answer, if these are all there is, and returns it.
+// paceLocked returns the interval that a new subscription has, and counts the deliveries of its answer against the bandwidth. If these are all
+// that the log has, the interval begins now.
 func (s *Session) paceLocked(sub *Subscription, interval time.Duration, answered []channel.Delivery) time.Duration {
 	if interval == 0 && s.paced == nil {
 		return 0
@@ -88,26 +90,26 @@ func (s *Session) paceLocked(sub *Subscription, interval time.Duration, answered
 	if interval == 0 && p.pacer.Bandwidth() == 0 {
 		return 0
 	}
-	now, bytes := p.clock.Now(), 0
+	now, bytes := p.timers.Now(), 0
 	for i := range answered {
 		bytes += answered[i].Entry.Size() + publicationBytes
 	}
-	p.pacer.Spend(now, int64(bytes))
+	p.pacer.Consume(now, int64(bytes))
 	p.pacer.Served(p.add(sub, interval), now, !sub.isBehind())
 	return interval
 }
 
-// SetBandwidth bounds how many bytes of publications a second the client is sent from now on, and returns what holds: what is asked for,
-// or what the hub allows if that is less. 0 asks for no bound of its own. Nothing is lost for it in tables and values; streams fall behind.
+// SetBandwidth limits the bytes of publications that the client is sent per second, and returns the limit in force: the one asked for, or the
+// hub's if that is less. 0 asks for no limit of the session's own. Under a limit tables and values are conflated; streams fall behind.
 func (s *Session) SetBandwidth(asked int64) int64 {
 	s.mu.Lock()
 	defer s.unlock()
-	s.boundLocked(s.hub.bandwidth(asked))
-	s.dirty.Store(true) // there may be somebody whose turn it is now
+	s.setBandwidthLocked(s.hub.bandwidth(asked))
+	s.dirty.Store(true) // the pacer may admit a subscription now
 	return s.bandwidthLocked()
 }
 
-// Bandwidth returns how many bytes of publications a second the client is sent at most; 0: no bound.
+// Bandwidth returns how many bytes of publications the client is sent per second at most; 0: no bound.
 func (s *Session) Bandwidth() int64 {
 	s.mu.Lock()
 	defer s.unlock()
@@ -121,8 +123,8 @@ func (s *Session) bandwidthLocked() int64 {
 	return s.paced.pacer.Bandwidth()
 }
 
-// SetInterval changes the interval of a subscription, see [SubscribeRequest], and returns what holds. The error is push.ErrBadRequest when
-// there is no such subscription.
+// SetInterval changes the interval of a subscription, see [SubscribeRequest], and returns the interval in force. The error is
+// push.ErrBadRequest if there is no such subscription.
 func (s *Session) SetInterval(name string, asked time.Duration) (time.Duration, error) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -130,75 +132,75 @@ func (s *Session) SetInterval(name string, asked time.Duration) (time.Duration, 
 	if sub == nil {
 		return 0, push.ErrBadRequest.WithMessage("not subscribed to %q", name)
 	}
-	holds := s.spaceLocked(sub, asked)
-	s.dirty.Store(true) // it may be its turn now
+	holds := s.setIntervalLocked(sub, asked)
+	s.dirty.Store(true) // the pacer may admit it now
 	return holds, nil
 }
 
-// spaceLocked gives a subscription an interval and returns what holds.
-func (s *Session) spaceLocked(sub *Subscription, asked time.Duration) time.Duration {
+// setIntervalLocked sets the interval of a subscription, and returns the interval in force.
+func (s *Session) setIntervalLocked(sub *Subscription, asked time.Duration) time.Duration {
 	holds := sub.topic.part.namespace.interval(asked)
 	if holds == 0 && !s.paced.goesBy(sub) {
 		return 0
 	}
 	p := s.pacedLocked()
-	p.pacer.SetInterval(p.add(sub, holds), p.clock.Now(), int64(holds))
+	p.pacer.SetInterval(p.add(sub, holds), p.timers.Now(), int64(holds))
 	return holds
 }
 
-// isHeld reports whether a subscription for which there are so many new entries has to wait for its turn, and notes that it does. With a
-// bandwidth a turn may be less than all of them.
+// isHeld reports whether a subscription with so many new entries has to wait for the pacer. If so, it queues the subscription. With a bandwidth,
+// several entries always wait, because the pacer may admit fewer bytes than all of them.
 func (p *paced) isHeld(sub *Subscription, entries int) bool {
 	it := p.items[sub]
 	if it == nil || sub.ended() != nil {
 		return false
 	}
-	now := p.clock.Now()
-	if p.pacer.Free(it, now) && (entries == 1 || p.pacer.Bandwidth() == 0) {
+	now := p.timers.Now()
+	if p.pacer.Allows(it, now) && (entries == 1 || p.pacer.Bandwidth() == 0) {
 		return false
 	}
 	p.pacer.Add(it, now)
 	return true
 }
 
-// isInTurn reports whether a subscription is served in its turn only, and notes that it waits for that if there is something for it.
-func (p *paced) isInTurn(sub *Subscription) bool {
+// isDeferred reports whether only the pacer decides when a subscription is served. If the subscription is behind, isDeferred queues it.
+func (p *paced) isDeferred(sub *Subscription) bool {
 	it := p.items[sub]
 	if it == nil || sub.ended() != nil {
 		return false
 	}
 	if sub.isBehind() {
-		p.pacer.Add(it, p.clock.Now())
+		p.pacer.Add(it, p.timers.Now())
 	}
 	return true
 }
 
-// goesBy reports whether a subscription goes by a pacer, which may be nil.
+// goesBy reports whether a subscription goes by the pacer. p may be nil.
 func (p *paced) goesBy(sub *Subscription) bool { return p != nil && p.items[sub] != nil }
 
-// spend counts bytes that are about to be written.
-func (p *paced) spend(sub *Subscription, bytes int) {
+// consume counts bytes that are about to be written to a subscription against the bandwidth.
+func (p *paced) consume(sub *Subscription, bytes int) {
 	if p.goesBy(sub) {
-		p.pacer.Spend(p.clock.Now(), int64(bytes))
+		p.pacer.Consume(p.timers.Now(), int64(bytes))
 	}
 }
 
-// settle ends the turn of a part with so many frames, of which some were not taken.
-func (p *paced) settle(part *part, frames int, left []Frame) {
-	it := p.items[part.sub]
+// settle tells the pacer how the write of a share ended. frames is the number of its frames; left are the frames that the carrier refused.
+func (p *paced) settle(sh *share, frames int, left []Frame) {
+	it := p.items[sh.sub]
 	if it == nil {
 		return
 	}
-	if frames == 0 && !part.isMore {
-		p.pacer.Passed(it)
+	if frames == 0 && !sh.isMore {
+		p.pacer.Skipped(it)
 		return
 	}
-	now, bytes := p.clock.Now(), 0
+	now, bytes := p.timers.Now(), 0
 	for i := range left {
 		bytes += len(left[i].Bytes)
 	}
-	p.pacer.Spend(now, -int64(bytes))
-	p.pacer.Served(it, now, len(left) == 0 && !part.isMore)
+	p.pacer.Consume(now, -int64(bytes))
+	p.pacer.Served(it, now, len(left) == 0 && !sh.isMore)
 }
 
 func (p *paced) remove(sub *Subscription) {
@@ -208,40 +210,40 @@ func (p *paced) remove(sub *Subscription) {
 	}
 }
 
-// turnsLocked adds to the batch what those get whose turn it is.
-func (s *Session) turnsLocked(sc *scratch) {
+// servePacedLocked reads the logs of the subscriptions that the pacer admits now, and adds their frames to the write.
+func (s *Session) servePacedLocked(sc *scratch) {
 	p := s.paced
 	for !s.blocked && !s.closed {
-		now := p.clock.Now()
+		now := p.timers.Now()
 		it := p.pacer.Next(now)
 		if it == nil {
 			return
 		}
-		parts, bytes := len(sc.batch.parts), sc.batch.bytes
-		s.serveLocked(it.Value, p.pacer.Room(now), sc)
-		if len(sc.batch.parts) <= parts { // there was nothing, its channel is being loaded, or it has ended
-			p.pacer.Passed(it)
+		shares, bytes := len(sc.write.shares), sc.write.bytes
+		s.serveLocked(it.Value, p.pacer.Available(now), sc)
+		if len(sc.write.shares) <= shares { // nothing is new, the channel is being loaded, or the subscription has ended
+			p.pacer.Skipped(it)
 			continue
 		}
-		p.pacer.Spend(now, int64(sc.batch.bytes-bytes))
-		if sc.batch.bytes >= flushBytes {
-			s.writeLocked(&sc.batch)
-			return // those who are left have their turns in the next flush, of which there are so many in a row: see unlock
+		p.pacer.Consume(now, int64(sc.write.bytes-bytes))
+		if sc.write.bytes >= flushBytes {
+			s.writeLocked(&sc.write)
+			return // the rest is for the next flush, which armLocked asks for; unlock bounds how many follow each other
 		}
 	}
 }
 
-// armLocked sees to it that the session is served again when somebody has a turn.
+// armLocked arranges for the next flush: at once if the pacer admits a subscription now, otherwise by the timer.
 func (s *Session) armLocked() {
 	if s.paced == nil || s.blocked {
 		return
 	}
 	p := s.paced
-	switch at := p.pacer.When(); {
+	switch at := p.pacer.NextTime(); {
 	case at == pace.Never:
-	case at <= p.clock.Now():
+	case at <= p.timers.Now():
 		s.dirty.Store(true)
 	default:
-		p.clock.Set(p.alarm, at)
+		p.timers.Set(p.timer, at)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
-// tick is more than the alarms' tick.
+// tick is more than the tick of package timers.
 const tick = 5 * time.Millisecond
 
 // pacedHub returns a hub whose time stands still.
@@ -33,7 +33,7 @@ func pacedHub(t *testing.T, o hub.Options, change func(*hub.Namespace)) (*hub.Hu
 // data returns what a carrier has got of each publication.
 func (c *carrier) data() []string { return contents(nil, c.taken()) }
 
-// has waits until a carrier has got exactly this. An alarm that is set when its time has just passed goes off when the clock is advanced
+// has waits until a carrier has got exactly this. A timer that is set when its time has just passed fires when the clock is advanced
 // next, by nothing if need be.
 func has(t *testing.T, clock *timingwheel.FakeClock, c *carrier, want ...string) {
 	t.Helper()
@@ -150,7 +150,7 @@ func TestBandwidth(t *testing.T) {
 	settle(t, h, "stream:x")
 	size := len(fmt.Sprintf("put stream:x %d %d %q %s", 10, 10, "", want[0]))
 	for i := range 20 {
-		most := bandwidth*(i+1)/10/size + 3 // a tenth of a second's more, the last one, and those that are a digit shorter
+		most := bandwidth*(i+1)/10/size + 3 // a tenth of a second's more, the last one, and shorter ones with a digit less
 		if n := len(c.data()); n > most {
 			t.Fatalf("after %d ms it has %d publications of %d bytes", i*100, n, size)
 		}
@@ -212,7 +212,7 @@ func TestPriority(t *testing.T) {
 	has(t, clock, c, "1", "3", "2")
 }
 
-// A stalled client with an interval gets what is newest when it reads again, and a session that ends leaves no alarm.
+// A stalled client with an interval gets what is newest when it reads again, and a session that ends leaves no timer.
 func TestIntervalStalled(t *testing.T) {
 	h, clock := pacedHub(t, hub.Options{}, nil)
 	c := newCarrier(t, shut, false)
@@ -237,11 +237,11 @@ func TestIntervalStalled(t *testing.T) {
 	has(t, clock, c, "6")
 }
 
-// What the server says holds on all nodes, for whom it is meant, also while somebody else holds the session's lock.
+// A change of pace applies on all nodes to the clients of its target, also while another goroutine holds the session's lock.
 func TestPace(t *testing.T) {
 	c := newCrowd(t)
 	d, bandwidth := time.Hour, int64(500)
-	must(t, c.hubs[0].Pace(testContext(t), hub.Target{User: "a"}, "stream:x", pace.Bounds{Interval: &d, Bandwidth: &bandwidth}))
+	must(t, c.hubs[0].Pace(testwait.Context(t), hub.Target{User: "a"}, "stream:x", pace.Bounds{Interval: &d, Bandwidth: &bandwidth}))
 	for name, k := range c.carriers {
 		want := int64(0)
 		if name[0] == 'a' {
@@ -251,7 +251,7 @@ func TestPace(t *testing.T) {
 		testwait.True(t, fmt.Sprintf("%s has its bandwidth", name), func() bool { return s.Bandwidth() == want })
 	}
 	unbounded := int64(0)
-	must(t, c.hubs[1].Pace(testContext(t), hub.Target{User: "a"}, "", pace.Bounds{Bandwidth: &unbounded}))
+	must(t, c.hubs[1].Pace(testwait.Context(t), hub.Target{User: "a"}, "", pace.Bounds{Bandwidth: &unbounded}))
 	publishN(t, c.hubs[0], "stream:x", 1, 1)
 	for _, name := range []string{"b1", "x1"} {
 		k := c.carriers[name]
@@ -262,15 +262,15 @@ func TestPace(t *testing.T) {
 			t.Errorf("%s got %v within its interval", name, got)
 		}
 	}
-	if err := c.hubs[0].Pace(testContext(t), hub.Target{User: "a"}, "", pace.Bounds{Interval: &d}); err == nil {
+	if err := c.hubs[0].Pace(testwait.Context(t), hub.Target{User: "a"}, "", pace.Bounds{Interval: &d}); err == nil {
 		t.Error("no error for an interval without a channel")
 	}
-	if err := c.hubs[0].Pace(testContext(t), hub.Target{}, "", pace.Bounds{Bandwidth: &unbounded}); err == nil {
+	if err := c.hubs[0].Pace(testwait.Context(t), hub.Target{}, "", pace.Bounds{Bandwidth: &unbounded}); err == nil {
 		t.Error("no error for nobody")
 	}
 }
 
-// Each of many orders holds for its own channel, also while the session is locked; of those for one channel the newest holds.
+// Each of many changes of pace applies to its own channel, also while the session is locked; of several for one channel the newest applies.
 func TestPaceManyChannels(t *testing.T) {
 	const channels = 100
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 10}), nil)
@@ -283,7 +283,7 @@ func TestPaceManyChannels(t *testing.T) {
 	}
 	blocked := make(chan error, 1)
 	go func() {
-		blocked <- s.Subscribe(testContext(t), hub.SubscribeRequest{Channel: "stream:last"}, func(hub.Subscribed) error {
+		blocked <- s.Subscribe(testwait.Context(t), hub.SubscribeRequest{Channel: "stream:last"}, func(hub.Subscribed) error {
 			close(entered)
 			testwait.Hold(t, release)
 			return nil
@@ -292,14 +292,14 @@ func TestPaceManyChannels(t *testing.T) {
 	testwait.Receive(t, entered)
 	for i := range channels {
 		for _, d := range []time.Duration{0, time.Hour} {
-			must(t, h.Pace(testContext(t), hub.Target{User: "user of a"}, name(i), pace.Bounds{Interval: &d}))
+			must(t, h.Pace(testwait.Context(t), hub.Target{User: "user of a"}, name(i), pace.Bounds{Interval: &d}))
 		}
 	}
 	last := int64(1 << 30)
-	must(t, h.Pace(testContext(t), hub.Target{User: "user of a"}, "", pace.Bounds{Bandwidth: &last}))
+	must(t, h.Pace(testwait.Context(t), hub.Target{User: "user of a"}, "", pace.Bounds{Bandwidth: &last}))
 	close(release)
 	must(t, testwait.Receive(t, blocked))
-	testwait.True(t, "all orders are obeyed", func() bool { return s.Bandwidth() == last })
+	testwait.True(t, "all changes are applied", func() bool { return s.Bandwidth() == last })
 	for i := range channels {
 		publishN(t, h, name(i), 1, 1)
 		testwait.True(t, "the first comes at once", func() bool { return len(c.data()) > i })
@@ -311,7 +311,7 @@ func TestPaceManyChannels(t *testing.T) {
 	}
 }
 
-// An order for a session that has ended is not kept.
+// A change of pace for a session that has ended is not kept.
 func TestPaceEnded(t *testing.T) {
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 10}), nil)
 	bandwidth := int64(500)
@@ -320,14 +320,14 @@ func TestPaceEnded(t *testing.T) {
 		s := newCarrier(t, open, false).connect(h, o)
 		done := make(chan error, 1)
 		go func() {
-			done <- h.Pace(testContext(t), hub.Target{User: o.Info.User}, "", pace.Bounds{Bandwidth: &bandwidth})
+			done <- h.Pace(testwait.Context(t), hub.Target{User: o.Info.User}, "", pace.Bounds{Bandwidth: &bandwidth})
 		}()
 		s.Close()
 		must(t, testwait.Receive(t, done))
 	}
 	must(t, h.Close())
-	if n := h.Orders(); n != 0 {
-		t.Errorf("%d orders are left", n)
+	if n := h.Changes(); n != 0 {
+		t.Errorf("%d changes are left", n)
 	}
 }
 

@@ -9,26 +9,26 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// partition follows one partition of the broker and hands what it delivers to the topics.
+// partition follows one partition of the broker and passes its messages to the topics.
 type partition struct {
 	hub        *Hub
 	namespace  *namespace
 	id         broker.Partition
 	attachment broker.Attachment // set by attach
 
-	applied atomic.Uint64 // everything up to here is in the topics that are loaded
-	acked   atomic.Uint64 // the newest offset this node was promised
+	applied atomic.Uint64 // everything up to this offset is in the topics that are loaded
+	acked   atomic.Uint64 // the newest offset that the broker acknowledged to a publisher of this node
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards epoch, topics and waiting
 	epoch   string
 	topics  map[string]*topic
-	waiting chan struct{} // closed when applied rises; nil when nobody waits
+	waiting chan struct{} // closed when applied rises or the epoch changes; nil when no goroutine waits
 
-	taken chan struct{} // the recent entries of the topic for which the follower waits
+	taken chan struct{} // receives when a batch takes the recent entries of the topic for which the follower waits
 
-	// owned by the follower's goroutine, for the present batch
-	found  []*topic // by message
-	kicked []*topic // that have something for their subscribers
+	// Owned by the follower's goroutine, for one call of Deliver.
+	found   []*topic // by message; nil for channels without a topic
+	changed []*topic // topics whose subscribers have to be served
 }
 
 func newPartition(h *Hub, n *namespace, id broker.Partition) *partition {
@@ -36,7 +36,7 @@ func newPartition(h *Hub, n *namespace, id broker.Partition) *partition {
 }
 
 func (p *partition) attach(ctx context.Context) error {
-	// The lock keeps the first deliveries out until the start is noted.
+	// The lock holds up the first delivery until the start is stored.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a, err := p.hub.broker.Attach(ctx, p.id, p)
@@ -49,7 +49,7 @@ func (p *partition) attach(ctx context.Context) error {
 	return nil
 }
 
-// Deliver implements broker.Follower. All of the batch is applied before anything is served, so that a burst leaves in few writes.
+// Deliver implements broker.Follower. It appends all messages before any subscriber is served, so that a burst leaves in few writes.
 func (p *partition) Deliver(batch []broker.Message) {
 	p.namespace.counts.received.Add(uint64(len(batch)))
 	p.mu.Lock()
@@ -63,20 +63,20 @@ func (p *partition) Deliver(batch []broker.Message) {
 			continue
 		}
 		if n := t.arrive(&batch[i]); n > 0 {
-			p.kicked = append(p.kicked, t)
+			p.changed = append(p.changed, t)
 			subscribers += n
 		}
 	}
 	p.apply(batch[len(batch)-1].Offset)
-	p.hub.workers.kick(p.kicked, subscribers)
+	p.hub.workers.serve(p.changed, subscribers)
 	clear(p.found)
-	clear(p.kicked)
-	p.found, p.kicked = p.found[:0], p.kicked[:0]
+	clear(p.changed)
+	p.found, p.changed = p.found[:0], p.changed[:0]
 }
 
 // Gap implements broker.Follower.
 func (p *partition) Gap(offset uint64) {
-	p.hub.options.Logger.Warn("publications were evicted before they were delivered",
+	p.hub.options.Logger.Warn("publications evicted before delivery",
 		"namespace", p.id.Namespace, "partition", p.id.Index, "offset", offset)
 	for _, t := range p.list() {
 		t.gap(offset)
@@ -84,9 +84,9 @@ func (p *partition) Gap(offset uint64) {
 	p.apply(offset)
 }
 
-// Reset implements broker.Follower: all subscriptions end, and their clients subscribe anew.
+// Reset implements broker.Follower. All subscriptions end, and their clients subscribe again.
 func (p *partition) Reset(start push.Position) {
-	p.hub.options.Logger.Warn("a partition begins a new life", "namespace", p.id.Namespace, "partition", p.id.Index, "epoch", start.Epoch)
+	p.hub.options.Logger.Warn("partition reset to a new epoch", "namespace", p.id.Namespace, "partition", p.id.Index, "epoch", start.Epoch)
 	p.mu.Lock()
 	p.epoch = start.Epoch
 	topics := p.topics
@@ -97,6 +97,7 @@ func (p *partition) Reset(start push.Position) {
 	p.mu.Unlock()
 	for _, t := range topics {
 		t.end(push.UnsubscribeInsufficientState)
+		t.unwant()
 	}
 }
 
@@ -114,8 +115,8 @@ func (p *partition) wakeLocked() {
 	}
 }
 
-// acknowledged notes what was promised. A position of another life is passed over: of one that ended nothing can be waited for, and
-// the number says nothing about the present one.
+// acknowledged stores a position that the broker acknowledged to a publisher of this node. It ignores a position of another epoch, whose offset
+// says nothing about the present epoch, and which applied would never reach.
 func (p *partition) acknowledged(at push.Position) {
 	if p.acked.Load() >= at.Offset {
 		return
@@ -127,7 +128,7 @@ func (p *partition) acknowledged(at push.Position) {
 	p.mu.Unlock()
 }
 
-// appliedIn returns how far the partition has come, if its life is the one named.
+// appliedIn returns the offset up to which everything is applied, or 0 if the partition has another epoch.
 func (p *partition) appliedIn(epoch string) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,8 +138,8 @@ func (p *partition) appliedIn(epoch string) uint64 {
 	return p.applied.Load()
 }
 
-// catchUp waits until the topics hold everything this node was promised: who publishes and then reads finds what it published. It
-// waits no longer than loading may take.
+// catchUp waits until the topics hold every publication that the broker has acknowledged to publishers of this node. So a client that publishes
+// and then reads finds its publication. It waits for Options.LoadTimeout at most.
 func (p *partition) catchUp(ctx context.Context) error {
 	target := p.acked.Load()
 	if p.applied.Load() >= target {
@@ -160,7 +161,7 @@ func (p *partition) catchUp(ctx context.Context) error {
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			return push.ErrInternal.WithMessage("the broker did not deliver in time")
+			return push.ErrInternal.WithMessage("the broker did not deliver the publication in time")
 		case <-p.hub.ctx.Done():
 			return push.ErrInternal.WithMessage("the node is shutting down")
 		}
@@ -184,7 +185,7 @@ func (p *partition) list() []*topic {
 	return out
 }
 
-// acquire returns the topic of a channel, loaded, and holds it: release lets go. It is loaded once however many ask for it.
+// acquire returns the topic of a channel, loaded, and adds a hold, which release gives up. Concurrent calls share one load.
 func (p *partition) acquire(ctx context.Context, name string) (*topic, error) {
 	p.mu.Lock()
 	if p.hub.ctx.Err() != nil {
@@ -210,16 +211,17 @@ func (p *partition) acquire(ctx context.Context, name string) (*topic, error) {
 	return t, nil
 }
 
-// forget takes a topic out of the partition.
+// forget removes a topic from the partition.
 func (p *partition) forget(t *topic) {
 	p.mu.Lock()
 	if p.topics[t.name] == t {
 		delete(p.topics, t.name)
 	}
 	p.mu.Unlock()
+	t.unwant()
 }
 
-// topics returns all that are loaded or being loaded, except the hub's own probe.
+// topics returns all topics that are loaded or being loaded, except that of the hub's own probe.
 func (h *Hub) topics() []*topic {
 	var out []*topic
 	for _, n := range h.namespaces {

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-push/sluice/push/presence"
 )
 
-// Presence is of all nodes: who subscribes shows up, who leaves in whatever way vanishes.
+// Presence covers all nodes: a client that subscribes appears, and a client that leaves, in whatever way, disappears.
 func TestPresence(t *testing.T) {
 	b := newBroker(t)
 	hubs := []*hub.Hub{newHub(t, b, spaces(push.History{Size: 10}), nil), newHub(t, b, spaces(push.History{Size: 10}), nil)}
@@ -31,7 +31,7 @@ func TestPresence(t *testing.T) {
 	who := func() (clients []string, users int) {
 		t.Helper()
 		for _, h := range hubs {
-			present, err := h.Presence(testContext(t), "stream:x")
+			present, err := h.Presence(testwait.Context(t), "stream:x")
 			must(t, err)
 			clients = clients[:0]
 			for name, info := range present {
@@ -40,7 +40,7 @@ func TestPresence(t *testing.T) {
 					t.Errorf("%s is shown as %+v", name, info)
 				}
 			}
-			n, u, err := h.PresenceStats(testContext(t), "stream:x")
+			n, u, err := h.PresenceStats(testwait.Context(t), "stream:x")
 			must(t, err)
 			if n != len(clients) {
 				t.Errorf("%d clients counted, %d shown", n, len(clients))
@@ -60,14 +60,14 @@ func TestPresence(t *testing.T) {
 	sessions[0].Unsubscribe("stream:x")
 	expect(2, "b", "c")
 	for _, h := range hubs {
-		h.Renew(testContext(t)) // brings nobody back
+		h.Renew(testwait.Context(t)) // must not bring back a client
 	}
 	expect(2, "b", "c")
 	sessions[1].Close()
 	expect(1, "c")
-	must(t, hubs[0].Unsubscribe(testContext(t), hub.Target{Client: "c"}, "stream:x", push.UnsubscribeServer))
+	must(t, hubs[0].Unsubscribe(testwait.Context(t), hub.Target{Client: "c"}, "stream:x", push.UnsubscribeServer))
 	testwait.True(t, "nobody is present", func() bool {
-		present, err := hubs[1].Presence(testContext(t), "stream:x")
+		present, err := hubs[1].Presence(testwait.Context(t), "stream:x")
 		must(t, err)
 		return len(present) == 0
 	})
@@ -79,18 +79,21 @@ func TestPresenceUnavailable(t *testing.T) {
 	ns := append(spaces(push.History{Size: 10}), hub.Namespace{Namespace: broker.Namespace{Name: "none"}})
 	h := newHub(t, r, ns, nil)
 	for name, want := range map[string]error{"none:x": push.ErrNotAvailable, "unknown:x": push.ErrUnknownChannel} {
-		if _, err := h.Presence(testContext(t), name); !errors.Is(err, want) {
+		if _, err := h.Presence(testwait.Context(t), name); !errors.Is(err, want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, _, err := h.PresenceStats(testContext(t), name); !errors.Is(err, want) {
+		if _, _, err := h.PresenceStats(testwait.Context(t), name); !errors.Is(err, want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	must(t, r.side.Close())
-	if _, err := h.Presence(testContext(t), "stream:x"); !errors.Is(err, push.ErrInternal) {
+	if _, err := h.Presence(testwait.Context(t), "stream:x"); !errors.Is(err, push.ErrInternal) {
 		t.Errorf("without a broker: %v", err)
 	}
-	if _, err := h.Nodes(testContext(t)); !errors.Is(err, push.ErrInternal) {
+	if _, err := h.OtherNodes(testwait.Context(t)); err == nil {
+		t.Error("the other nodes are listed without the broker")
+	}
+	if _, err := h.Nodes(testwait.Context(t)); !errors.Is(err, push.ErrInternal) {
 		t.Errorf("without a broker: %v", err)
 	}
 	// Presence that cannot be told is no reason not to serve.
@@ -115,8 +118,8 @@ func TestPresenceNotBroughtBack(t *testing.T) {
 			return nil
 		}
 	})
-	h.Renew(testContext(t))
-	present, err := h.Presence(testContext(t), "stream:x")
+	h.Renew(testwait.Context(t))
+	present, err := h.Presence(testwait.Context(t), "stream:x")
 	must(t, err)
 	if !ended || len(present) != 0 {
 		t.Errorf("ended %t, present: %v", ended, present)
@@ -130,8 +133,8 @@ func TestNodes(t *testing.T) {
 	s := newCarrier(t, open, false).connect(two, client("a"))
 	subscribe(t, s, hub.SubscribeRequest{Channel: "stream:x"})
 	subscribe(t, s, hub.SubscribeRequest{Channel: "stream:y"})
-	two.Renew(testContext(t))
-	nodes, err := one.Nodes(testContext(t))
+	two.Renew(testwait.Context(t))
+	nodes, err := one.Nodes(testwait.Context(t))
 	must(t, err)
 	if len(nodes) != 2 || nodes[0].ID != one.ID() || nodes[0].Name != "one" || nodes[0].Version != "v1" || nodes[0].Clients != 0 {
 		t.Fatalf("nodes: %+v", nodes)
@@ -140,8 +143,11 @@ func TestNodes(t *testing.T) {
 	if nodes[1].Uptime = 0; nodes[1] != want {
 		t.Errorf("the other node: %+v, want %+v", nodes[1], want)
 	}
+	if others, err := one.OtherNodes(testwait.Context(t)); err != nil || len(others) != 1 || others[0].ID != two.ID() {
+		t.Errorf("the other nodes: %v, %v", others, err)
+	}
 	must(t, two.Close())
-	if nodes, err = one.Nodes(testContext(t)); err != nil || len(nodes) != 1 {
+	if nodes, err = one.Nodes(testwait.Context(t)); err != nil || len(nodes) != 1 {
 		t.Errorf("after it was closed: %v, %v", nodes, err)
 	}
 }

@@ -18,7 +18,7 @@ func TestPublish(t *testing.T) {
 	b := memory.New(&memory.Options{MaxPublication: 100})
 	t.Cleanup(func() { must(t, b.Close()) })
 	h := newHub(t, b, spaces(push.History{Size: 10}), nil)
-	gone, cancel := context.WithCancel(testContext(t))
+	gone, cancel := context.WithCancel(testwait.Context(t))
 	cancel()
 	tests := []struct {
 		name    string
@@ -27,15 +27,15 @@ func TestPublish(t *testing.T) {
 		p       push.Publication
 		want    error
 	}{
-		{"well", testContext(t), "stream:x", push.Publication{}, nil},
-		{"removal", testContext(t), "table:x", push.Publication{Key: "a", Op: push.Remove}, nil},
-		{"clear", testContext(t), "value:x", push.Publication{Op: push.Clear}, nil},
-		{"unknown channel", testContext(t), "nothing:x", push.Publication{}, push.ErrUnknownChannel},
-		{"bad channel", testContext(t), "stream:\n", push.Publication{}, push.ErrBadRequest},
-		{"bad key", testContext(t), "stream:x", push.Publication{Key: strings.Repeat("k", 256)}, push.ErrBadRequest},
-		{"removal from a stream", testContext(t), "stream:x", push.Publication{Op: push.Remove}, push.ErrBadRequest},
-		{"clear of a stream", testContext(t), "stream:x", push.Publication{Op: push.Clear}, push.ErrBadRequest},
-		{"too large", testContext(t), "stream:x", push.Publication{Data: make([]byte, 101)}, push.ErrLimitExceeded},
+		{"well", testwait.Context(t), "stream:x", push.Publication{}, nil},
+		{"removal", testwait.Context(t), "table:x", push.Publication{Key: "a", Op: push.Remove}, nil},
+		{"clear", testwait.Context(t), "value:x", push.Publication{Op: push.Clear}, nil},
+		{"unknown channel", testwait.Context(t), "nothing:x", push.Publication{}, push.ErrUnknownChannel},
+		{"bad channel", testwait.Context(t), "stream:\n", push.Publication{}, push.ErrBadRequest},
+		{"bad key", testwait.Context(t), "stream:x", push.Publication{Key: strings.Repeat("k", 256)}, push.ErrBadRequest},
+		{"removal from a stream", testwait.Context(t), "stream:x", push.Publication{Op: push.Remove}, push.ErrBadRequest},
+		{"clear of a stream", testwait.Context(t), "stream:x", push.Publication{Op: push.Clear}, push.ErrBadRequest},
+		{"too large", testwait.Context(t), "stream:x", push.Publication{Data: make([]byte, 101)}, push.ErrLimitExceeded},
 		{"too late", gone, "stream:x", push.Publication{}, push.ErrInternal},
 	}
 	for _, tt := range tests {
@@ -45,16 +45,16 @@ func TestPublish(t *testing.T) {
 			}
 		})
 	}
-	first, err := h.Publish(testContext(t), "stream:x", push.Publication{Data: []byte("1")}, "key")
+	first, err := h.Publish(testwait.Context(t), "stream:x", push.Publication{Data: []byte("1")}, "key")
 	must(t, err)
-	if again, err := h.Publish(testContext(t), "stream:x", push.Publication{Data: []byte("2")}, "key"); err != nil || again != first {
+	if again, err := h.Publish(testwait.Context(t), "stream:x", push.Publication{Data: []byte("2")}, "key"); err != nil || again != first {
 		t.Errorf("repeated: %v after %v, %v", again, first, err)
 	}
 	if s := h.Stats(); s.Published != 5 || s.PublishErrors() != 2 {
 		t.Errorf("%+v", s)
 	}
 	must(t, b.Close())
-	if _, err := h.Publish(testContext(t), "stream:x", push.Publication{}, ""); !errors.Is(err, push.ErrInternal) {
+	if _, err := h.Publish(testwait.Context(t), "stream:x", push.Publication{}, ""); !errors.Is(err, push.ErrInternal) {
 		t.Errorf("without a broker: %v", err)
 	}
 }
@@ -75,7 +75,7 @@ func TestPublishRefusals(t *testing.T) {
 		{errors.New("10.0.0.1 did not answer"), push.ErrInternal, true},
 	} {
 		r.set(func(r *rig) { r.onPublish = fmt.Errorf("at 10.0.0.1: %w", tt.err) })
-		_, err := h.Publish(testContext(t), "stream:x", push.Publication{}, "")
+		_, err := h.Publish(testwait.Context(t), "stream:x", push.Publication{}, "")
 		told, ok := errors.AsType[*push.Error](err)
 		if !ok || !errors.Is(told, tt.want) || told.Temporary != tt.temporary || strings.Contains(told.Message, "10.0.0.1") {
 			t.Errorf("%v becomes %v, want %v", tt.err, err, tt.want)
@@ -90,7 +90,7 @@ func TestPublishBusy(t *testing.T) {
 	release := r.hold()
 	busy := false
 	for range 5 {
-		_, err := h.Publish(testContext(t), "stream:x", push.Publication{}, "")
+		_, err := h.Publish(testwait.Context(t), "stream:x", push.Publication{}, "")
 		busy = busy || errors.Is(err, push.ErrTooManyRequests)
 	}
 	if !busy {
@@ -98,7 +98,7 @@ func TestPublishBusy(t *testing.T) {
 	}
 	release()
 	testwait.True(t, "there is room again", func() bool {
-		_, err := h.Publish(testContext(t), "stream:x", push.Publication{}, "")
+		_, err := h.Publish(testwait.Context(t), "stream:x", push.Publication{}, "")
 		return err == nil
 	})
 }

@@ -13,15 +13,15 @@ import (
 )
 
 // rig is a broker that can be made to misbehave in every way the seam allows: to hold deliveries back, to lose them and say so, to begin
-// a new life, to load slowly or not at all. It stands on memory brokers, one a life.
+// a new epoch, to load slowly or not at all. It stands on memory brokers, one for each epoch.
 type rig struct {
 	t       testing.TB
 	options *memory.Options
-	side    *memory.Broker // control messages and leases, which survive a life
+	side    *memory.Broker // control messages and leases, which survive an epoch
 	loads   atomic.Int64
-	deaf    bool         // set before it is used: nobody can listen
+	deaf    bool         // set before use: Listen fails
 	door    sync.RWMutex // held for writing: followers are given nothing
-	waiting atomic.Int32 // who is at the door
+	waiting atomic.Int32 // how many goroutines wait for door
 
 	mu        sync.Mutex
 	store     *memory.Broker
@@ -32,6 +32,10 @@ type rig struct {
 	onPublish error                                              // instead of publishing
 	onLease   func(ctx context.Context, key string) error        // before a lease is put or dropped
 	onHead    func(p push.Position) push.Position                // changes what Head found
+	onWant    error                                              // of Want
+
+	wantMu sync.Mutex
+	wanted map[string]int // guarded by wantMu: how often channels are wanted
 }
 
 var _ broker.Broker = (*rig)(nil)
@@ -77,7 +81,7 @@ func (r *rig) keep() {
 	}
 }
 
-// renew replaces the store by an empty one: all partitions begin a new life.
+// renew replaces the store by an empty one: all partitions begin a new epoch.
 func (r *rig) renew() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +133,7 @@ func (r *rig) Attach(ctx context.Context, p broker.Partition, f broker.Follower)
 	return out, nil
 }
 
-func (r *rig) Load(ctx context.Context, name string, visit func(push.Publication) error) (broker.History, error) {
+func (r *rig) Load(ctx context.Context, name string, o broker.LoadOptions, visit func(broker.Message) error) (broker.History, error) {
 	r.loads.Add(1)
 	r.mu.Lock()
 	store, before, after := r.store, r.onLoad, r.loaded
@@ -140,12 +144,14 @@ func (r *rig) Load(ctx context.Context, name string, visit func(push.Publication
 		}
 		store = r.current()
 	}
-	h, err := store.Load(ctx, name, visit)
+	h, err := store.Load(ctx, name, o, visit)
 	if after != nil {
 		h = after(name, h)
 	}
 	return h, err
 }
+
+func (r *rig) Stats() broker.Stats { return r.current().Stats() }
 
 func (r *rig) Head(ctx context.Context, p broker.Partition) (push.Position, error) {
 	r.mu.Lock()
@@ -209,6 +215,31 @@ type rigFollower struct {
 
 	mu         sync.Mutex // held while the follower is called, and while it moves to another store
 	attachment broker.Attachment
+}
+
+// Want and Unwant count what the hub wants, and Want fails if it is told to.
+func (f *rigFollower) Want(ctx context.Context, channel string) error {
+	f.rig.mu.Lock()
+	err := f.rig.onWant
+	f.rig.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	f.rig.wantMu.Lock()
+	defer f.rig.wantMu.Unlock()
+	if f.rig.wanted == nil {
+		f.rig.wanted = make(map[string]int)
+	}
+	f.rig.wanted[channel]++
+	return nil
+}
+
+func (f *rigFollower) Unwant(channel string) {
+	f.rig.wantMu.Lock()
+	defer f.rig.wantMu.Unlock()
+	if f.rig.wanted[channel]--; f.rig.wanted[channel] == 0 {
+		delete(f.rig.wanted, channel)
+	}
 }
 
 func (f *rigFollower) Deliver(batch []broker.Message) {

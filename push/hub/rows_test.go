@@ -54,7 +54,7 @@ func (m *mirror) read() (push.Position, error) {
 	m.mu.Unlock()
 	r := hub.RowsRequest{Channel: m.channel, Budget: m.budget}
 	for {
-		page, err := m.session.Rows(testContext(m.t), r)
+		page, err := m.session.Rows(testwait.Context(m.t), r)
 		if err != nil {
 			return push.Position{}, err
 		}
@@ -81,7 +81,7 @@ func (m *mirror) apply(ds []channel.Delivery) {
 // join subscribes from a position.
 func (m *mirror) join(at push.Position, joins bool) (out hub.Subscribed, err error) {
 	r := hub.SubscribeRequest{Channel: m.channel, Since: &at, Table: true, Joins: joins, Budget: m.budget}
-	err = m.session.Subscribe(testContext(m.t), r, func(s hub.Subscribed) error {
+	err = m.session.Subscribe(testwait.Context(m.t), r, func(s hub.Subscribed) error {
 		out = s
 		m.apply(s.Deliveries)
 		return nil
@@ -117,7 +117,7 @@ func (m *mirror) is(want map[string]string) bool {
 // TestRows: clients that read the rows page by page and then subscribe have the table, while rows come, change and go.
 func TestRows(t *testing.T) {
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 200}), nil)
-	ctx := testContext(t)
+	ctx := testwait.Context(t)
 	truth := map[string]string{}
 	rng := rand.New(rand.NewPCG(1, 2))
 	change := func(n int) {
@@ -164,7 +164,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestRowsCutOff: a client that was cut off is sent what changed only, or told that it has to begin anew.
+// TestRowsCutOff: a client that was cut off gets only what has changed, or is told that it has to begin again.
 func TestRowsCutOff(t *testing.T) {
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 3}), nil)
 	put := func(key, data string) push.Position {
@@ -242,7 +242,7 @@ func TestRowsOverflow(t *testing.T) {
 	testwait.True(t, "the rest follows", func() bool { return m.is(want) })
 }
 
-// TestRowsCursors: what is no cursor of this table as it is now is answered so that the client begins anew.
+// TestRowsCursors: if a cursor is not valid for the table as it is now, the error makes the client begin again.
 func TestRowsCursors(t *testing.T) {
 	r := newRig(t, nil)
 	h, other := newHub(t, r, spaces(push.History{}), nil), newHub(t, r, spaces(push.History{}), nil)
@@ -253,7 +253,7 @@ func TestRowsCursors(t *testing.T) {
 	s := newCarrier(t, open, false).connect(h, client("a"))
 	few := channel.Budget{Entries: 3, Bytes: 1000}
 	first := func(s *hub.Session, name string) hub.Rows {
-		page, err := s.Rows(testContext(t), hub.RowsRequest{Channel: name, Budget: few})
+		page, err := s.Rows(testwait.Context(t), hub.RowsRequest{Channel: name, Budget: few})
 		must(t, err)
 		if len(page.Deliveries) != 3 || page.Cursor == "" || page.Position.Offset == 0 {
 			t.Fatalf("the first page of %s: %+v", name, page)
@@ -262,7 +262,7 @@ func TestRowsCursors(t *testing.T) {
 	}
 	page := first(s, "table:x")
 	ask := func(at push.Position, cursor string) error {
-		_, err := s.Rows(testContext(t), hub.RowsRequest{Channel: "table:x", Since: &at, Cursor: cursor, Budget: few})
+		_, err := s.Rows(testwait.Context(t), hub.RowsRequest{Channel: "table:x", Since: &at, Cursor: cursor, Budget: few})
 		return err
 	}
 	must(t, ask(page.Position, page.Cursor))
@@ -299,7 +299,7 @@ func TestRowsCursors(t *testing.T) {
 	}
 }
 
-// TestRowsAfterReload: slots of a log that was loaded anew are others, so that its pages are read from the beginning.
+// TestRowsAfterReload: a log that was loaded again has other slots, so its pages are read from the beginning.
 func TestRowsAfterReload(t *testing.T) {
 	h := newHub(t, newBroker(t), spaces(push.History{}), &hub.Options{Linger: time.Minute})
 	for i := range 10 {
@@ -307,14 +307,14 @@ func TestRowsAfterReload(t *testing.T) {
 	}
 	s := newCarrier(t, open, false).connect(h, client("a"))
 	r := hub.RowsRequest{Channel: "table:x", Budget: channel.Budget{Entries: 3, Bytes: 1000}}
-	page, err := s.Rows(testContext(t), r)
+	page, err := s.Rows(testwait.Context(t), r)
 	must(t, err)
 	r.Since, r.Cursor = &page.Position, page.Cursor
-	h.Sweep(time.Now().Add(time.Hour)) // nobody uses it
+	h.Sweep(time.Now().Add(time.Hour)) // the channel is unused
 	if h.Holds("table:x") != -1 {
 		t.Fatal("the channel is still there")
 	}
-	if _, err := s.Rows(testContext(t), r); !errors.Is(err, push.ErrUnrecoverablePosition) {
+	if _, err := s.Rows(testwait.Context(t), r); !errors.Is(err, push.ErrUnrecoverablePosition) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -342,11 +342,11 @@ func TestRowsRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			budget := channel.Budget{Entries: 3, Bytes: 1000}
-			if _, err := tt.session.Rows(testContext(t), hub.RowsRequest{Channel: tt.channel, Budget: budget}); !errors.Is(err, tt.want) {
+			if _, err := tt.session.Rows(testwait.Context(t), hub.RowsRequest{Channel: tt.channel, Budget: budget}); !errors.Is(err, tt.want) {
 				t.Errorf("rows: %v, want %v", err, tt.want)
 			}
 			r := hub.SubscribeRequest{Channel: tt.channel, Since: &push.Position{Epoch: "e"}, Table: true}
-			if err := tt.session.Subscribe(testContext(t), r, unwanted(t)); !errors.Is(err, tt.want) {
+			if err := tt.session.Subscribe(testwait.Context(t), r, unwanted(t)); !errors.Is(err, tt.want) {
 				t.Errorf("subscribe: %v, want %v", err, tt.want)
 			}
 		})

@@ -12,161 +12,177 @@ import (
 	"github.com/sluice-push/sluice/push/presence"
 )
 
-// Session is a connected client as the hub sees it. Its methods may be called concurrently, but not from within its Carrier's.
+// Session is a connected client as the hub sees it. Its methods may be called concurrently, but not from methods of its Carrier.
 type Session struct {
-	// Set at Open. What a round needs comes first: of thousands of sessions each is cold when its turn comes.
+	// Set by Connect. The fields that a batch needs come first: of thousands of sessions, each is outside the processor's caches when it is served.
 	hub     *Hub
 	carrier Carrier
 	encoder Encoder
 
-	dirty    atomic.Bool // somebody found the lock taken: look again before leaving
-	writable atomic.Bool // the carrier said that it can take more
-	queued   atomic.Bool // waits for a worker
-	ordered  atomic.Bool // there are orders for it
+	dirty      atomic.Bool // a flush is wanted; the holder of the lock looks at the bit before and after it releases the lock
+	writable   atomic.Bool // Flush was called: the carrier can take more
+	queued     atomic.Bool // waits for a worker
+	hasChanges atomic.Bool // a change of pace is pending, see paceChanges
 
-	mu      sync.Mutex // guards what follows; whoever lets go of it does so with unlock
+	mu      sync.Mutex // guards the fields up to paced; only unlock releases it, except in close
 	subs    []*Subscription
-	next    int // where the next flush begins, so that no subscription starves behind others
-	blocked bool
-	stalled bool // as it was counted: while a blocked session is tried again it is still stalled
+	next    int  // index of the subscription with which the next flush begins, so that none starves behind others
+	blocked bool // the carrier has refused frames
+	stalled bool // blocked as it was counted: while a blocked session is tried again, it is still stalled
 	closed  bool
-	paced   *paced // nil while all is served as soon as there is something
+	paced   *paced // nil while the session has no pacer, and serves every subscription at once
 
-	// set at Open
+	// Set by Connect.
 	oneWay bool
-	number uint32 // tells the hub's sessions apart, more or less
+	number uint32 // hash key of the session; differs from those of the 4 billion sessions before it
 	info   push.ClientInfo
 }
 
-// Subscription is one session's cursor into one channel. What changes is guarded by the session's lock, apart from the atomics. There
-// are many of them: their size is measured by BenchmarkIdle.
+// Subscription is one session's cursor into one channel. The session's lock guards all fields that change, except the atomics and slot. There
+// are many subscriptions, so size matters; BenchmarkIdle measures it.
 type Subscription struct {
-	*particulars
-	cursor  channel.Cursor
-	session *Session
-	topic   *topic
-	ends    atomic.Pointer[push.Unsubscribe] // set when the server ends it; over when it has ended
-	life    uint32                           // the topic's log the cursor belongs to
-	slot    int32                            // among the topic's, whose lock guards it
-	tally   channel.Tally                    // of a table or value channel
-	lossy   bool                             // the client is told what it lost; set at the beginning
+	*subSettings
+	cursor     channel.Cursor
+	session    *Session
+	topic      *topic
+	endReason  atomic.Pointer[push.Unsubscribe] // why the server ends it; removed when it has ended
+	generation uint32                           // of the log that the cursor belongs to
+	slot       int32                            // index in topic.subs; guarded by the topic's lock
+	conflation channel.ConflationCounter        // of a table or value channel
+	lossy      bool                             // the client is told how many publications it lost; never changes
+	byServer   bool                             // the client cannot begin it again by itself; never changes
 }
 
-// particulars are what most subscriptions have in common. They do not change once a subscription has joined its topic.
-type particulars struct {
+// subSettings are settings of a subscription that most subscriptions share. They do not change after a subscription has joined its topic.
+type subSettings struct {
 	view     *channel.View
-	presence *attendee // nil in namespaces without
-	numbered bool      // publications go by the topic's number
+	presence *presence.Entry // nil in namespaces with neither presence nor join and leave pushes
+	joins    *Subscription   // the subscription to the channel's join and leave events; nil: the client does not get them
+	of       *Subscription   // the subscription whose joins this one is; nil for others
+	numbered bool            // frames name the channel by the topic's number
 	delta    push.Delta
 }
 
-// over marks subscriptions that are no longer there.
-var over = &push.Unsubscribe{}
+// removed is the value of Subscription.endReason after the subscription was removed.
+var removed = &push.Unsubscribe{}
 
-// address is what the subscription's frames call its channel.
+// address returns how the subscription's frames name the channel, and the form of differences that they may have.
 func (sub *Subscription) address() Address {
 	to := Address{Channel: sub.topic.name, Delta: sub.delta}
+	if sub.of != nil {
+		to.Channel, to.IsJoins = sub.of.topic.name, true
+	}
 	if sub.numbered {
 		to.Number = sub.topic.number
 	}
 	return to
 }
 
-// number has a subscription that has not joined yet go by its topic's number.
+// number has the frames of a subscription name the channel by the topic's number. The subscription must not have joined its topic yet.
 func (sub *Subscription) number(h *Hub) {
-	if sub.particulars == &h.usual[0][sub.delta] {
-		sub.particulars = &h.usual[1][sub.delta]
+	if sub.subSettings == &h.commonSettings[0][sub.delta] {
+		sub.subSettings = &h.commonSettings[1][sub.delta]
 		return
 	}
 	sub.numbered = true
 }
 
-func (sub *Subscription) isOver() bool { return sub.ends.Load() == over }
+func (sub *Subscription) isRemoved() bool { return sub.endReason.Load() == removed }
 
 // SessionOptions qualify a session.
 type SessionOptions struct {
-	// Info is who the client is. Client must be unique among all nodes.
+	// Info identifies the client. Info.Client must be unique among all nodes.
 	Info push.ClientInfo
-	// OneWay says that the client cannot subscribe by itself: instead of one subscription its whole connection is ended.
+	// OneWay says that the client cannot subscribe by itself. Where the hub would end one of its subscriptions, it ends the whole connection.
 	OneWay bool
-	// Bandwidth is how many bytes a second the client wants to be sent at most, see [Session.SetBandwidth]; 0: as many as the hub allows.
+	// Internal says that the session is one of the node itself and no client: Stats, Node and Disconnect do not know it. It has to end before the hub.
+	Internal bool
+	// Held says that the carrier takes no frames before the first [Session.Flush].
+	Held bool
+	// Bandwidth is the client's own limit in bytes a second, see [Session.SetBandwidth]; 0: as many as the hub allows.
 	Bandwidth int64
 }
 
-// Connect makes a session. The caller closes it when the connection ends. Errors are *push.Error: bad request when the client's
-// identity is in use on this node, internal after Close.
+// Connect opens a session for a client. The caller closes the session when the connection ends. Errors are *push.Error: bad request if the
+// client's identity is in use on this node, internal after Close.
 func (h *Hub) Connect(c Carrier, e Encoder, o SessionOptions) (*Session, error) {
-	s := &Session{hub: h, info: o.Info, carrier: c, encoder: e, oneWay: o.OneWay}
-	s.boundLocked(h.bandwidth(o.Bandwidth)) // nobody else knows of it yet
+	s := &Session{hub: h, info: o.Info, carrier: c, encoder: e, oneWay: o.OneWay, blocked: o.Held}
+	s.setBandwidthLocked(h.bandwidth(o.Bandwidth)) // without the lock: no other goroutine has the session yet
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return nil, push.ErrInternal.WithMessage("the node is shutting down")
 	}
 	if h.sessions[o.Info.Client] != nil {
-		return nil, push.ErrBadRequest.WithMessage("a client %q is connected already", o.Info.Client)
+		return nil, push.ErrBadRequest.WithMessage("client %q is already connected", o.Info.Client)
 	}
 	h.connected++
 	s.number = h.connected
-	h.sessions[o.Info.Client] = s
+	if !o.Internal {
+		h.sessions[o.Info.Client] = s
+	}
 	return s, nil
 }
 
-// Info returns who the client is.
+// Info returns the client's identity, as given to Connect.
 func (s *Session) Info() push.ClientInfo { return s.info }
 
-// SubscribeRequest is what a client asks for.
+// SubscribeRequest says which channel a client subscribes to, and how.
 type SubscribeRequest struct {
 	Channel string
-	// Since is the position to resume from; nil for a fresh start. The zero Position is before all that a stream has.
+	// Since is the position to resume from; nil for a fresh start. The zero Position is before the oldest entry of a stream's history.
 	Since *push.Position
-	// View is what it wants to see of the channel; nil for all.
+	// View selects the part of the channel that the client sees; nil for all.
 	View *channel.View
 	// ChanInfo is JSON shown to others in presence, or nil.
 	ChanInfo []byte
-	// Numbered says that the client accepts frames of publications that have the channel's number instead of its name.
+	// Numbered says that the client accepts frames of publications with the channel's number in place of its name.
 	Numbered bool
-	// Delta is a form in which the client accepts publications as the difference to the one that they replace, if the namespace has it: in
-	// a stream the one before, otherwise the one that was there, each with the same key. Not with a View.
+	// Delta is a form in which the client accepts publications as differences, if the namespace has it. In a stream, a difference is to the
+	// publication before it, if both have the same key; in tables and values, to the one that it replaces. Delta is ignored with a View.
 	Delta push.Delta
-	// Keyed says that the client keeps what it has by key, so that there may be differences in tables too.
+	// Keyed says that the client keeps the rows of a table by key. Tables have differences for such clients only.
 	Keyed bool
-	// Interval is the shortest time between two services of the subscription: what is published meanwhile is conflated in tables and
-	// values, and comes together in streams. 0 is what the namespace has for who does not ask, less than 0 as often as it allows.
+	// Interval is the shortest time between two updates of the subscription. Publications in between are conflated in tables and values, and
+	// come together in streams. 0: the namespace's default, less than 0: as often as the namespace allows.
 	Interval time.Duration
-	// Lost says that the client can be told how many publications of a stream it lost because it was too slow, so that its subscription
-	// goes on if the namespace has push.SlowLose: the number is in the next delivery of kind Put.
+	// Lost says that the client can be told how many publications of a stream it lost because it was too slow. If the namespace has
+	// push.SlowLose, the subscription then goes on after a loss, and the next delivery of kind Put has the number.
 	Lost bool
-	// Table says that the client keeps the rows of a table by their keys and has those as of Since. A position from which it cannot go on is
-	// push.ErrUnrecoverablePosition, not a fresh start, and a channel that is no table push.ErrBadRequest.
+	// Table says that the client keeps the rows of a table by key and has those as of Since. If it cannot resume from that position, Subscribe
+	// returns push.ErrUnrecoverablePosition and does not start fresh. If the channel is no table, Subscribe returns push.ErrBadRequest.
 	Table bool
 	// Joins says that Since is from [Session.Rows], not from an earlier subscription; only with Table.
 	Joins bool
-	// Budget bounds what the answer carries; the rest follows as pushes. Zero: 512 entries, 32 KiB. Less than one entry: nothing.
+	// JoinLeave says that the client gets the joins and leaves of the channel, of all nodes, if the namespace has them.
+	JoinLeave bool
+	// ByServer says that the client cannot begin the subscription again. Where it would have to, its connection ends, so that it connects again.
+	ByServer bool
+	// Budget bounds the deliveries of the answer; the rest follows as pushes. Zero: 512 entries, 32 KiB. Less than one entry: none.
 	Budget channel.Budget
 }
 
-// Subscribed is the answer.
+// Subscribed is the answer to a [SubscribeRequest].
 type Subscribed struct {
 	// Position is where the client is once it has Deliveries.
 	Position push.Position
-	// Number is the channel's number, if publications go by it until the subscription ends, otherwise 0. No other subscription of the
-	// session has it at the same time.
+	// Number is the channel's number if frames of publications have it in place of the name, otherwise 0. It holds until the subscription
+	// ends. No other subscription of the session has it at the same time.
 	Number uint32
-	// Delta is the form in which publications may come as differences, if any. None of Deliveries is one.
+	// Delta is the form in which publications may come as differences, if any. Deliveries has no differences.
 	Delta push.Delta
-	// Lost says that losses will be told; see [SubscribeRequest].
+	// Lost says that the client will be told of losses; see [SubscribeRequest].
 	Lost bool
-	// Deliveries are what it gets with the answer: rows of the table, or what it missed. Only Put and Gone occur.
+	// Deliveries are the rows of the table, or the publications that the client missed. Only the kinds Put and Gone occur.
 	Deliveries []channel.Delivery
-	// Interval is what holds for the subscription.
+	// Interval is the interval that the subscription has, see [SubscribeRequest].
 	Interval time.Duration
-	// Recovered says that it has missed nothing, or is getting all it missed, in Deliveries or right after them. It is false for a
-	// fresh start.
+	// Recovered says that the client has missed nothing, or gets all that it missed in Deliveries and the pushes right after them. It is
+	// false for a fresh start.
 	Recovered bool
 }
 
-// delta returns the form of differences that a request gets.
+// delta returns the form of differences that a subscription gets for a request.
 func (n *namespace) delta(r *SubscribeRequest) push.Delta {
 	if r.View != nil || !slices.Contains(n.Deltas, r.Delta) || n.Mode == push.Table && !r.Keyed {
 		return push.NoDelta
@@ -174,7 +190,7 @@ func (n *namespace) delta(r *SubscribeRequest) push.Delta {
 	return r.Delta
 }
 
-// budget returns how much of the channel the answer may carry.
+// budget returns the bound of the answer's deliveries.
 func (r *SubscribeRequest) budget() channel.Budget {
 	if r.Budget == (channel.Budget{}) {
 		return channel.Budget{Entries: 512, Bytes: 32 << 10}
@@ -182,9 +198,9 @@ func (r *SubscribeRequest) budget() channel.Budget {
 	return r.Budget
 }
 
-// Subscribe begins a subscription. answer is called before it returns, unless there is an error, and before anything else of the
-// channel is sent to the carrier; an error from it undoes the subscription and is returned. Errors are *push.Error: already
-// subscribed, limit exceeded, unknown channel, bad request, internal; with Table also push.ErrUnrecoverablePosition.
+// Subscribe begins a subscription. If there is no error, Subscribe calls answer before it returns and before the carrier gets anything of the
+// channel. If answer fails, Subscribe undoes the subscription and returns that error. Other errors are *push.Error: already subscribed, limit
+// exceeded, unknown channel, bad request, internal; with Table also push.ErrUnrecoverablePosition.
 func (s *Session) Subscribe(ctx context.Context, r SubscribeRequest, answer func(Subscribed) error) error {
 	find := s.hub.namespaceOf
 	if r.Table {
@@ -202,8 +218,7 @@ func (s *Session) subscribe(ctx context.Context, n *namespace, r SubscribeReques
 	if err := s.admit(r.Channel); err != nil {
 		return err
 	}
-	p := n.partition(r.Channel)
-	t, err := p.acquire(ctx, r.Channel)
+	t, err := n.acquire(ctx, r.Channel)
 	if err != nil {
 		return err
 	}
@@ -213,26 +228,34 @@ func (s *Session) subscribe(ctx context.Context, n *namespace, r SubscribeReques
 		return err
 	}
 	form := n.delta(&r)
-	sub := &Subscription{particulars: &s.hub.usual[0][form], session: s, topic: t, lossy: r.Lost && n.Slow == push.SlowLose}
-	if n.Presence || r.View != nil {
-		sub.particulars = &particulars{view: r.View, delta: form}
+	sub := &Subscription{subSettings: &s.hub.commonSettings[0][form], session: s, topic: t, lossy: r.Lost && n.Slow == push.SlowLose, byServer: r.ByServer}
+	isShown := n.Presence || n.JoinLeave
+	if isShown || r.View != nil {
+		sub.subSettings = &subSettings{view: r.View, delta: form}
 	}
-	if n.Presence {
-		sub.presence = &attendee{topic: t, key: presence.NewKey(r.Channel), info: s.info}
-		sub.presence.info.ChanInfo = r.ChanInfo
-		s.hub.present(ctx, sub.presence)
+	if isShown {
+		if err := s.hub.introduce(ctx, sub, &r); err != nil {
+			t.release()
+			return err
+		}
 	}
 	s.mu.Lock()
 	err = s.subscribeLocked(t, sub, r, since, answer)
 	s.unlock()
-	if err != nil {
+	switch {
+	case err != nil:
 		t.release()
+		if sub.joins != nil {
+			sub.joins.topic.release()
+		}
 		s.hub.absentNow(sub)
+	case isShown:
+		s.hub.warnPresence(t.name, sub.presence.Join(ctx))
 	}
 	return err
 }
 
-// admit checks what can be checked before the channel is loaded.
+// admit makes the checks that do not need the channel to be loaded.
 func (s *Session) admit(name string) error {
 	s.mu.Lock()
 	defer s.unlock()
@@ -246,17 +269,28 @@ func (s *Session) admitLocked(name string) error {
 		return push.ErrInternal.WithMessage("the connection is closed")
 	case s.find(name) != nil:
 		return push.ErrAlreadySubscribed
-	case most > 0 && len(s.subs) >= most:
+	case most > 0 && len(s.subs) >= most && s.countLocked() >= most:
 		return push.ErrLimitExceeded.WithMessage("at most %d subscriptions are allowed", most)
 	}
 	return nil
 }
 
-// confirm asks the broker about a position that the log has not reached. It returns nil when the position is void, so that the
-// subscription starts fresh.
+// countLocked returns how many subscriptions the client knows of.
+func (s *Session) countLocked() int {
+	n := 0
+	for _, sub := range s.subs {
+		if sub.of == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// confirm returns the position from which to resume. If the log has not reached since, confirm asks the broker whether since exists. It returns
+// nil if the position is void, so that the subscription starts fresh.
 func (t *topic) confirm(ctx context.Context, since *push.Position, v *channel.View) (*push.Position, error) {
 	if since == nil {
-		return nil, nil //nolint:nilnil // no position is a position here
+		return nil, nil //nolint:nilnil // nil is a fresh start
 	}
 	t.mu.Lock()
 	if err := t.usableLocked(); err != nil {
@@ -275,7 +309,7 @@ func (t *topic) confirm(ctx context.Context, since *push.Position, v *channel.Vi
 	}
 	head, err := t.part.hub.broker.Head(ctx, t.part.id)
 	if err != nil {
-		return nil, push.ErrInternal.WithMessage("the broker does not say whether the position is known")
+		return nil, push.ErrInternal.WithMessage("the broker could not check the position")
 	}
 	if head.Epoch != epoch || head.Offset < since.Offset {
 		return nil, nil //nolint:nilnil // as above
@@ -283,13 +317,13 @@ func (t *topic) confirm(ctx context.Context, since *push.Position, v *channel.Vi
 	return since, nil
 }
 
-// subscribeLocked sets the cursor, at since if that is not nil, and answers. The fan-out may see the subscription as soon as it has
-// joined, and finds the session's lock taken until the answer is given. The caller's hold on the topic becomes the subscription's
-// unless there is an error.
+// subscribeLocked sets the cursor, at since if that is not nil, and calls answer. Fan-out may see the subscription as soon as it has joined the
+// topic, and finds the session's lock taken until answer has returned. If there is no error, the subscription takes over the caller's
+// hold on the topic.
 func (s *Session) subscribeLocked(
 	t *topic, sub *Subscription, r SubscribeRequest, since *push.Position, answer func(Subscribed) error,
 ) error {
-	if err := s.admitLocked(t.name); err != nil { // once more: others may have subscribed while the channel was loaded
+	if err := s.admitLocked(t.name); err != nil { // again: another call may have subscribed while the channel was loaded
 		return err
 	}
 	if r.Numbered && s.isFreeLocked(t.number) {
@@ -308,11 +342,11 @@ func (s *Session) subscribeLocked(
 		return push.ErrUnrecoverablePosition
 	}
 	deliveries, end, _ := t.log.Read(cursor, sub.view, r.budget(), nil)
-	sub.cursor, sub.life = end, t.life.Load()
+	sub.cursor, sub.generation = end, t.generation.Load()
 	t.joinLocked(sub)
 	progress := t.log.Progress()
 	t.mu.Unlock()
-	sub.tally, _ = sub.tally.Count(len(deliveries), end, progress)
+	sub.conflation, _ = sub.conflation.Count(len(deliveries), end, progress)
 
 	s.subs = append(s.subs, sub)
 	at.Offset = end.Offset()
@@ -324,12 +358,15 @@ func (s *Session) subscribeLocked(
 		s.dropLocked(sub)
 		return err
 	}
+	if sub.joins != nil {
+		s.followJoinsLocked(sub.joins)
+	}
 	t.part.namespace.counts.countSubscribe(&r, outcome, freshnessOf(r.Since, at, since == nil))
-	s.dirty.Store(true) // more may have come, or have been left
+	s.dirty.Store(true) // the log may have more than the answer
 	return nil
 }
 
-// isFreeLocked reports whether no subscription goes by a number: after four thousand million channels numbers are used again.
+// isFreeLocked reports whether no subscription of the session uses a channel's number. Numbers repeat after 2³² channels.
 func (s *Session) isFreeLocked(number uint32) bool {
 	return number != 0 && !slices.ContainsFunc(s.subs, func(sub *Subscription) bool { return sub.address().Number == number })
 }
@@ -350,7 +387,20 @@ func (s *Session) Subscribes(name string) bool {
 	return s.find(name) != nil
 }
 
-// Unsubscribe ends a subscription at the client's wish and reports whether there was one. Nothing of the channel is sent afterwards.
+// Subscriptions returns the channels to which the session is subscribed.
+func (s *Session) Subscriptions() []string {
+	s.mu.Lock()
+	defer s.unlock()
+	var names []string
+	for _, sub := range s.subs {
+		if sub.of == nil {
+			names = append(names, sub.topic.name)
+		}
+	}
+	return names
+}
+
+// Unsubscribe ends a subscription at the client's request, and reports whether there was one. Nothing of the channel is sent afterwards.
 func (s *Session) Unsubscribe(name string) bool {
 	s.mu.Lock()
 	sub := s.find(name)
@@ -365,13 +415,25 @@ func (s *Session) Unsubscribe(name string) bool {
 	return true
 }
 
-// removeLocked ends a subscription and its hold on the topic.
+// End ends a subscription from the server's side, and tells the client. It waits while an answer to the client is being written.
+func (s *Session) End(name string, u push.Unsubscribe) {
+	s.mu.Lock()
+	defer s.unlock()
+	if sub := s.find(name); sub != nil && sub.endReason.CompareAndSwap(nil, &u) {
+		s.dirty.Store(true)
+	}
+}
+
+// removeLocked ends a subscription and its hold on the topic, and its join and leave pushes.
 func (s *Session) removeLocked(sub *Subscription) {
 	s.dropLocked(sub)
 	sub.topic.release()
+	if sub.joins != nil {
+		s.removeLocked(sub.joins)
+	}
 }
 
-// dropLocked takes a subscription out of the session and its topic.
+// dropLocked removes a subscription from the session and its topic.
 func (s *Session) dropLocked(sub *Subscription) {
 	i := slices.Index(s.subs, sub)
 	s.subs = slices.Delete(s.subs, i, i+1)
@@ -381,23 +443,23 @@ func (s *Session) dropLocked(sub *Subscription) {
 	if s.next > i {
 		s.next--
 	}
-	sub.ends.Store(over)
+	sub.endReason.Store(removed)
 	sub.topic.leave(sub)
 }
 
-// Disconnect ends the client's connection from the server's side. It does not wait for the session's lock: a client that reads no
-// answers holds it.
+// Disconnect ends the client's connection from the server's side. It does not take the session's lock, because a client that does not read
+// its answers can keep the lock taken.
 func (s *Session) Disconnect(d push.Disconnect) { s.carrier.Disconnect(d) }
 
-// Close ends all subscriptions without telling the client: its connection is over. It waits while an answer to the client is
-// being written. Nothing is written to the carrier afterwards. Closing again does nothing.
+// Close ends all subscriptions without telling the client, whose connection has ended. It waits while an answer to the client is being
+// written. Nothing is written to the carrier afterwards. A second Close does nothing.
 func (s *Session) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.hub.options.LoadTimeout)
 	defer cancel()
 	s.close(ctx)
 }
 
-// close is Close; ctx bounds what the broker is told of it.
+// close is Close; ctx bounds the requests to the broker, which remove the client from presence.
 func (s *Session) close(ctx context.Context) {
 	s.mu.Lock()
 	if s.closed {
@@ -408,14 +470,16 @@ func (s *Session) close(ctx context.Context) {
 	s.blockLocked(false)
 	subs := slices.Clone(s.subs)
 	for _, sub := range subs {
-		s.removeLocked(sub)
+		if sub.of == nil { // others end with the subscription whose joins they are
+			s.removeLocked(sub)
+		}
 	}
 	h := s.hub
 	if s.paced != nil {
-		h.alarms.Cancel(s.paced.alarm)
+		h.timers.Cancel(s.paced.timer)
 	}
-	s.mu.Unlock() // not unlock: there is nothing left to be flushed
-	_ = h.orders.take(s)
+	s.mu.Unlock() // not unlock: a closed session has nothing to flush
+	_ = h.changes.take(s)
 	h.mu.Lock()
 	delete(h.sessions, s.info.Client)
 	h.mu.Unlock()

@@ -19,7 +19,7 @@ func overtake(t *testing.T, h *hub.Hub, name string) push.Position {
 	t.Helper()
 	at := publishN(t, h, name, 1, 50)
 	settle(t, h, name)
-	h.Sweep(time.Now()) // from the second round on only the namespace's history is kept
+	h.Sweep(time.Now()) // from the second sweep on only the namespace's history is kept
 	h.Sweep(time.Now())
 	return at
 }
@@ -27,7 +27,7 @@ func overtake(t *testing.T, h *hub.Hub, name string) push.Position {
 // settle waits until what was published to a channel is in its log.
 func settle(t *testing.T, h *hub.Hub, name string) {
 	t.Helper()
-	_, err := h.History(testContext(t), name, hub.HistoryRequest{})
+	_, err := h.History(testwait.Context(t), name, hub.HistoryRequest{})
 	must(t, err)
 }
 
@@ -171,7 +171,7 @@ func TestStalledIsLeftAlone(t *testing.T) {
 	testwait.True(t, "it has all", func() bool { return len(c.taken()) == 2000 })
 }
 
-// A connection that has failed takes nothing and never says that it can: nobody tries for ever, and closing frees everything.
+// A connection that has failed takes nothing and never calls Flush: no goroutine retries for ever, and closing frees everything.
 func TestFailedCarrier(t *testing.T) {
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 10}), nil)
 	c := newCarrier(t, open, false)
@@ -223,7 +223,7 @@ func TestDribble(t *testing.T) {
 	}
 }
 
-// A session that stops in the middle of many channels goes on with those that had nothing yet: none starves.
+// A session that stops in the middle of many channels goes on with the channels that had nothing yet: none starves.
 func TestTurns(t *testing.T) {
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 10_000}), nil)
 	c := newCarrier(t, shut, false)
@@ -239,7 +239,7 @@ func TestTurns(t *testing.T) {
 	served := map[string]bool{}
 	for range channels + 1 {
 		stuck(t, c)
-		room := 300 // more than one channel gets in its turn
+		room := 300 // more than one read of a channel's log takes
 		c.open(func(offered int) int {
 			n := min(offered, room)
 			room -= n
@@ -275,7 +275,7 @@ func TestSweepAcrossReload(t *testing.T) {
 				return at
 			}
 			ask := func() {
-				must(t, s.Subscribe(testContext(t), hub.SubscribeRequest{Channel: f.name}, func(a hub.Subscribed) error {
+				must(t, s.Subscribe(testwait.Context(t), hub.SubscribeRequest{Channel: f.name}, func(a hub.Subscribed) error {
 					f.answered(a)
 					return nil
 				}))
@@ -306,7 +306,7 @@ func TestSweepAcrossReload(t *testing.T) {
 			r.lose()
 			at := put(0)
 			testwait.True(t, "the table is loaded again", func() bool {
-				_, err := h.History(testContext(t), f.name, hub.HistoryRequest{})
+				_, err := h.History(testwait.Context(t), f.name, hub.HistoryRequest{})
 				return h.Applied(f.name) >= at.Offset && err == nil
 			})
 			c.open(open)
@@ -332,7 +332,7 @@ func (r *restless) TryWrite([]hub.Frame) int {
 
 func (*restless) Disconnect(push.Disconnect) {}
 
-// A session that is never done captures nobody: neither the only worker, nor those who come to it for something else.
+// A session that is dirty again after each flush keeps no goroutine: neither the only worker, nor goroutines that unlock it.
 func TestRestlessCarrier(t *testing.T) {
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 1000}), &hub.Options{Workers: 1})
 	r := &restless{}
@@ -352,14 +352,14 @@ func TestRestlessCarrier(t *testing.T) {
 	s.Close()
 }
 
-// However large what is published is, no more than a bounded part of it is kept for who does not read it.
+// However large the publications are, a bounded part of them is kept for clients that do not read.
 func TestSlowStreamLarge(t *testing.T) {
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 10}), nil)
 	c := newCarrier(t, shut, false)
 	s := c.connect(h, client("slow"))
 	subscribe(t, s, hub.SubscribeRequest{Channel: "stream:x"})
-	data := make([]byte, hub.Spare.Bytes/int64(hub.Spare.Few))
-	for range hub.Spare.Few + 1 {
+	data := make([]byte, hub.Allowance.MaxBytes/int64(hub.Allowance.MinEntries))
+	for range hub.Allowance.MinEntries + 1 {
 		publish(t, h, "stream:x", push.Publication{Data: data})
 	}
 	settle(t, h, "stream:x")

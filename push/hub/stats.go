@@ -6,43 +6,43 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-push/sluice/internal/ages"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/internal/agehist"
 )
 
-// Counts are what a hub counts in a namespace. All but the last three only rise.
+// Counts are the counters and gauges of a namespace. All but the last three only rise.
 type Counts struct {
 	Received  uint64 // publications that the broker delivered to this node
 	Published uint64 // publications of this node that the broker accepted
 	Busy      uint64 // publications of this node that the broker refused because it takes no more for now
-	TooLarge  uint64 // and because they are larger than it stores
-	Failed    uint64 // and of which it is not known whether they were stored
+	TooLarge  uint64 // publications of this node that the broker refused because they are larger than it stores
+	Failed    uint64 // publications of this node of which it is not known whether they were stored
 
-	Delivered   uint64 // publications that carriers took, each as often as it was
-	Conflated   uint64 // publications that subscriptions were not sent because newer ones took their places: see channel.Tally
-	Lost        uint64 // publications that were evicted before a slow subscription had read them; counted when it is told, or ends for it
-	LostUnknown uint64 // times that it is not known how many these were
+	Delivered   uint64 // publications that carriers took, counted once for each subscription
+	Conflated   uint64 // publications that subscriptions were not sent because newer ones replaced them: see channel.ConflationCounter
+	Lost        uint64 // publications evicted before a slow subscription read them; counted when the client is told, or the subscription ends
+	LostUnknown uint64 // losses of an unknown number of publications, which Lost does not have
 
 	New        uint64 // subscriptions that asked for no position, or joined a table whose rows they had just read
-	Recovered  uint64 // subscriptions that went on from a position
-	FreshEpoch uint64 // subscriptions that could not: the channel has another life by now, or the position is of another view
-	FreshFloor uint64 // likewise: what was missed is not kept any more
-	FreshAhead uint64 // likewise: the broker does not know the position
+	Recovered  uint64 // subscriptions that resumed from a position
+	FreshEpoch uint64 // subscriptions that could not resume: the channel has another epoch, or the position is of another view
+	FreshFloor uint64 // subscriptions that could not resume: the publications that they missed are no longer kept
+	FreshAhead uint64 // subscriptions that could not resume: the broker does not know the position
 
-	EndedServer uint64 // subscriptions that the server ended because it was asked to
-	EndedBehind uint64 // because they were too slow, so that something is lost
-	EndedReset  uint64 // because the channel's life ended, or it could not be loaded
+	EndedServer uint64 // subscriptions that the server ended on request
+	EndedBehind uint64 // subscriptions that the server ended because publications that they had to get are gone
+	EndedReset  uint64 // subscriptions that the server ended because the channel's epoch ended, or the channel could not be loaded
 
 	Subscriptions int   // now
 	Channels      int   // loaded now
-	LogBytes      int64 // what the entries of loaded channels count for, when the janitor last looked: once a second
+	LogBytes      int64 // size of the logs of loaded channels; the janitor updates it about once a second
 }
 
 // PublishErrors returns how many publications of this node were not accepted.
 func (c Counts) PublishErrors() uint64 { return c.Busy + c.TooLarge + c.Failed }
 
-// Fresh returns how many subscriptions asked to go on from a position, and could not.
+// Fresh returns how many subscriptions asked to resume from a position, and could not.
 func (c Counts) Fresh() uint64 { return c.FreshEpoch + c.FreshFloor + c.FreshAhead }
 
 // Ended returns how many subscriptions the server ended.
@@ -82,27 +82,27 @@ type NamespaceStats struct {
 	Counts
 }
 
-// Stats is what a hub has counted since it began. The hub's own probe counts for nothing but a session.
+// Stats are the counters and gauges of a hub since New. The probe of [Hub.Ready] counts as a session, and nowhere else.
 type Stats struct {
 	Counts                      // of all namespaces together
 	Namespaces []NamespaceStats // by name
 
-	Shrunk   uint64 // logs that had to forget their entries because all together exceeded Options.LogBytes
+	Shrunk   uint64 // logs that had to forget their entries because all logs together exceeded Options.LogBytes
 	Sessions int    // now
-	Blocked  int    // sessions whose carrier takes nothing now
-	Stalls   uint64 // how often carriers began to take nothing
-	Waiting  int    // channels, rounds and sessions that wait for a worker now
+	Blocked  int    // sessions whose carrier refuses frames now
+	Stalls   uint64 // how often carriers began to refuse frames
+	Waiting  int    // channels, batches and sessions that wait for a worker now
 }
 
-// Stats returns the counters. They are not read at one instant. It takes a few short locks, none for each session or channel, so that it
-// may be called as often as one likes.
+// Stats returns the hub's counters, which are not read at one instant. It takes a few short locks, and none for each session or channel, so
+// that frequent calls are cheap.
 func (h *Hub) Stats() Stats {
 	s := Stats{Shrunk: h.stats.shrunk.Load(), Blocked: int(h.stats.blocked.Load()), Stalls: h.stats.stalls.Load(), Waiting: h.workers.waiting()}
 	h.mu.Lock()
 	s.Sessions = len(h.sessions)
 	h.mu.Unlock()
 	for _, n := range h.namespaces {
-		if n.Name != probeNamespace {
+		if !isReserved(n.Name) {
 			counts := n.read()
 			s.add(&counts)
 			s.Namespaces = append(s.Namespaces, NamespaceStats{n.Name, counts})
@@ -132,13 +132,13 @@ func (n *namespace) read() Counts {
 	return out
 }
 
-// hubCounters are those of the hub as a whole.
+// hubCounters are the counters of the hub as a whole, see Stats.
 type hubCounters struct {
 	shrunk, stalls atomic.Uint64
 	blocked        atomic.Int64
 }
 
-// counters are those of a namespace, see Counts. What counts deliveries is added to once a stint, not once a delivery.
+// counters are the counters of a namespace, see Counts. A goroutine adds to delivered once a quantum, not once a delivery.
 type counters struct {
 	received, published, busy, tooLarge, failed atomic.Uint64
 	delivered, conflated, lost, lostUnknown     atomic.Uint64
@@ -152,14 +152,14 @@ type counters struct {
 type freshness int
 
 const (
-	fromNothing freshness = iota // it asked for nothing else
+	fromNothing freshness = iota // the client gave no position
 	otherEpoch
 	belowFloor
 	aboveHead
 )
 
-// freshnessOf says why asked does not lead to a subscription that goes on, in a channel that is at a position by now. isVoid says that
-// the broker was asked about it.
+// freshnessOf returns why a subscription cannot resume from the position asked, in a channel that is at the position at. isVoid says that
+// confirm has found the position void.
 func freshnessOf(asked *push.Position, at push.Position, isVoid bool) freshness {
 	switch {
 	case asked == nil:
@@ -173,12 +173,12 @@ func freshnessOf(asked *push.Position, at push.Position, isVoid bool) freshness 
 	}
 }
 
-// countSubscribe counts what became of a request, fresh if that is the outcome.
+// countSubscribe counts the outcome of a request. fresh is the reason for a fresh start.
 func (c *counters) countSubscribe(r *SubscribeRequest, outcome channel.Outcome, fresh freshness) {
 	switch {
 	case r.Joins && outcome != channel.Fresh:
 		c.fresh[fromNothing].Add(1)
-	case r.Joins: // it reads the rows once more
+	case r.Joins: // not counted: the client reads the rows again
 	case outcome != channel.Fresh:
 		c.recovered.Add(1)
 	default:
@@ -199,22 +199,22 @@ func (sub *Subscription) countEnded(u push.Unsubscribe) {
 	}
 }
 
-// Observer is told what takes how long, where a counter does not say enough. Its functions are called by those who serve subscribers,
-// concurrently: they must be quick, must not wait and must not call the hub. A nil function is not called.
+// Observer gets the durations of fan-out and the ages of deliveries. The goroutines that serve subscribers call its functions concurrently.
+// The functions must be quick, must not wait and must not call the hub. A nil function is not called.
 type Observer struct {
-	// Passed is called after a round: what was new in some channels was offered to all their subscribers, which took so long and made so
-	// many deliveries.
-	Passed func(took time.Duration, deliveries int)
-	// Delivered is called after carriers took n times a publication that the broker accepted so long ago, by the broker's clock, which
-	// counts milliseconds. A clock that is ahead of this node's makes it negative. isLate says that it was read from the log by subscriptions
-	// that were not served in the round: they are slow, or catch up after they were away.
-	Delivered func(age time.Duration, n int, isLate bool)
+	// BatchDone is called at the end of a fan-out batch that made deliveries. took is the time since the batch was made, in which its new
+	// publications were offered to all subscribers. deliveries is the number of publications that carriers took.
+	BatchDone func(took time.Duration, deliveries int)
+	// Delivered is called after carriers took n publications of one age. age is the time since the broker accepted them, by the broker's
+	// clock, in whole milliseconds at the broker. It is negative if that clock is ahead of this node's. fromLog says that the publications were
+	// read from the log, by subscriptions that the fan-out batch did not serve: they are slow, or catch up after a resume.
+	Delivered func(age time.Duration, n int, fromLog bool)
 }
 
-// deliveryCounts is what a goroutine has delivered and not yet added to the counters of namespaces. It belongs to a batch.
+// deliveryCounts counts deliveries of a goroutine that are not yet added to the counters of namespaces. It belongs to a sessionWrite.
 type deliveryCounts struct {
 	delivered []namespaceCount
-	ages      ages.Counts
+	ages      agehist.Counts
 }
 
 type namespaceCount struct {
@@ -222,8 +222,8 @@ type namespaceCount struct {
 	n         int
 }
 
-// count accounts for the frames of a part that were taken.
-func (c *deliveryCounts) count(p *part, frames []Frame, isWhole bool) {
+// count counts the frames of a share that the carrier took. isWhole says that it took all of them.
+func (c *deliveryCounts) count(p *share, frames []Frame, isWhole bool) {
 	n := p.sub.topic.part.namespace
 	isObserved := p.sub.session.hub.observer != nil && n.Name != probeNamespace
 	publications := 0
@@ -233,7 +233,7 @@ func (c *deliveryCounts) count(p *part, frames []Frame, isWhole bool) {
 			n.counts.countLost(lost)
 		}
 		if isObserved {
-			c.ages.Add(frames[i].accepted, frames[i].Publications, p.isLate)
+			c.ages.Add(frames[i].accepted, frames[i].Publications, p.fromLog)
 		}
 	}
 	p.sub.account(p, publications, isWhole)
@@ -246,7 +246,7 @@ func (c *deliveryCounts) count(p *part, frames []Frame, isWhole bool) {
 	c.delivered = append(c.delivered, namespaceCount{n, publications})
 }
 
-// settle adds what was counted to the counters, tells the observer, if there is one, and returns how many deliveries there were.
+// settle adds the counts to the counters of namespaces, calls the observer, if there is one, and returns the number of deliveries.
 func (c *deliveryCounts) settle(o *Observer) (deliveries int) {
 	for i := range c.delivered {
 		one := &c.delivered[i]
@@ -262,30 +262,30 @@ func (c *deliveryCounts) settle(o *Observer) (deliveries int) {
 	if counts := c.ages.Take(); len(counts) > 0 && o.Delivered != nil {
 		now := time.Now()
 		for _, a := range counts {
-			o.Delivered(now.Sub(time.UnixMilli(a.Time)), a.N, a.IsLate)
+			o.Delivered(now.Sub(time.UnixMilli(a.Time)), a.N, a.FromLog)
 		}
 	}
 	return deliveries
 }
 
-// account notes what a subscription of a table or value channel has got, and counts what it will not get.
-func (sub *Subscription) account(p *part, publications int, isWhole bool) {
+// account updates the conflation counter of a subscription of a table or value channel, and counts the publications that were conflated for it.
+func (sub *Subscription) account(p *share, publications int, isWhole bool) {
 	n := sub.topic.part.namespace
 	switch {
-	case n.Mode == push.Stream || sub.view != nil: // of a stream nothing is left out, and of a view it is not known
-	case p.isLate:
+	case n.Mode == push.Stream || sub.view != nil: // a stream conflates nothing, and the counter does not know what a view leaves out
+	case p.fromLog:
 		var conflated int
-		if sub.tally, conflated = sub.tally.Count(publications, sub.cursor, p.progress); conflated > 0 {
+		if sub.conflation, conflated = sub.conflation.Count(publications, sub.cursor, p.progress); conflated > 0 {
 			n.counts.conflated.Add(uint64(conflated))
 		}
 	case isWhole:
-		sub.tally = channel.TallyAt(p.progress.Ordinal)
-	case sub.tally != 0:
-		sub.tally += channel.Tally(publications) //nolint:gosec // few
+		sub.conflation = channel.ConflationCounterAt(p.progress.Ordinal)
+	case sub.conflation != 0:
+		sub.conflation += channel.ConflationCounter(publications) //nolint:gosec // few
 	}
 }
 
-// countLost counts publications that a subscription did not get, −1 when nobody knows how many.
+// countLost counts publications that a subscription lost; −1 says that their number is not known.
 func (c *counters) countLost(lost int64) {
 	if lost < 0 {
 		c.lostUnknown.Add(1)

@@ -33,10 +33,10 @@ func TestStatsByNamespace(t *testing.T) {
 	publishN(t, h, "stream:x", 1, 5)
 	publishN(t, h, "stream:nobody", 1, 2)
 	publishN(t, h, "table:x", 1, 3)
-	must(t, h.Ready(testContext(t)))
+	must(t, h.Ready(testwait.Context(t)))
 	testwait.True(t, "all is counted", func() bool { // a version of the row that was overtaken is not delivered
 		s := h.Stats()
-		return s.Delivered+s.Conflated == 8 && s.Received == 10 // that of the channel of nobody comes by itself
+		return s.Delivered+s.Conflated == 8 && s.Received == 10 // the publication to the unused channel arrives separately
 	})
 	want := hub.Counts{Received: 7, Published: 7, Delivered: 5, New: 1, Subscriptions: 1, Channels: 1}
 	if got := countsOf(t, h, "stream"); got != want {
@@ -137,13 +137,13 @@ func TestStatsResumed(t *testing.T) {
 	}
 }
 
-// The observer is told of every delivery once, and with what age: served in the pass, or late.
+// The observer is told of every delivery once, and with what age: served by the batch, or read from the log.
 func TestObserver(t *testing.T) {
-	const subscribers, publications = 70, 20 // more than are served by whoever appends
+	const subscribers, publications = 70, 20 // more than the appending goroutine serves
 	var mu sync.Mutex
 	var passed, live, late int
 	o := hub.Observer{
-		Passed: func(took time.Duration, n int) {
+		BatchDone: func(took time.Duration, n int) {
 			mu.Lock()
 			defer mu.Unlock()
 			passed += n
@@ -151,10 +151,10 @@ func TestObserver(t *testing.T) {
 				t.Errorf("a pass of %v with %d deliveries", took, n)
 			}
 		},
-		Delivered: func(age time.Duration, n int, isLate bool) {
+		Delivered: func(age time.Duration, n int, fromLog bool) {
 			mu.Lock()
 			defer mu.Unlock()
-			if isLate {
+			if fromLog {
 				late += n
 			} else {
 				live += n
@@ -171,7 +171,7 @@ func TestObserver(t *testing.T) {
 		subscribe(t, newCarrier(t, open, false).connect(h, client(fmt.Sprint(i))), hub.SubscribeRequest{Channel: "stream:x"})
 	}
 	publishN(t, h, "stream:x", 1, publications)
-	must(t, h.Ready(testContext(t)))
+	must(t, h.Ready(testwait.Context(t)))
 	told := func(want int) func() bool {
 		return func() bool {
 			mu.Lock()

@@ -16,7 +16,7 @@ import (
 // The answer comes before anything else of the channel, and what follows joins it: nothing is missing, nothing comes twice.
 func TestReplyBeforePush(t *testing.T) {
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 100_000}), nil)
-	ctx := testContext(t)
+	ctx := testwait.Context(t)
 	truth := newTruth()
 	names := []string{"stream:x", "table:x", "value:x"}
 	done := make(chan struct{})
@@ -70,7 +70,7 @@ func comeAndGo(t *testing.T, h *hub.Hub, f *feed, name string) {
 		if i%3 != 0 {
 			r.Since = f.since()
 		}
-		err := s.Subscribe(testContext(t), r, func(a hub.Subscribed) error {
+		err := s.Subscribe(testwait.Context(t), r, func(a hub.Subscribed) error {
 			mu.Lock()
 			defer mu.Unlock()
 			f.answered(a)
@@ -198,7 +198,7 @@ func TestResumeAboveHead(t *testing.T) {
 	behind := newHub(t, r, spaces(push.History{Size: 100}), nil)
 	settle(t, behind, "stream:x") // loaded, at 3
 	release := r.hold()
-	at, err := r.Publish(testContext(t), "stream:x", push.Publication{Data: []byte("4")}, noOptions)
+	at, err := r.Publish(testwait.Context(t), "stream:x", push.Publication{Data: []byte("4")}, noOptions)
 	must(t, err)
 	c := newCarrier(t, open, false)
 	got := subscribe(t, c.connect(behind, client("a")), hub.SubscribeRequest{Channel: "stream:x", Since: &at})
@@ -229,7 +229,7 @@ func TestResumeAboveHeadBrokerFails(t *testing.T) {
 	c := newCarrier(t, open, false)
 	s := c.connect(h, client("a"))
 	must(t, r.current().Close())
-	err := s.Subscribe(testContext(t), hub.SubscribeRequest{Channel: "stream:x", Since: &at}, unwanted(t))
+	err := s.Subscribe(testwait.Context(t), hub.SubscribeRequest{Channel: "stream:x", Since: &at}, unwanted(t))
 	if !errors.Is(err, push.ErrInternal) || h.Holds("stream:x") != 0 {
 		t.Errorf("error %v, holds %d", err, h.Holds("stream:x"))
 	}
@@ -259,18 +259,18 @@ func TestSubscribeRefused(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err := s.Subscribe(testContext(t), hub.SubscribeRequest{Channel: tt.channel}, unwanted(t))
+			err := s.Subscribe(testwait.Context(t), hub.SubscribeRequest{Channel: tt.channel}, unwanted(t))
 			if !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 		})
 	}
 	subscribe(t, s, hub.SubscribeRequest{Channel: "stream:2"})
-	if err := s.Subscribe(testContext(t), hub.SubscribeRequest{Channel: "stream:3"}, unwanted(t)); !errors.Is(err, push.ErrLimitExceeded) {
+	if err := s.Subscribe(testwait.Context(t), hub.SubscribeRequest{Channel: "stream:3"}, unwanted(t)); !errors.Is(err, push.ErrLimitExceeded) {
 		t.Errorf("one too many: %v", err)
 	}
 	s.Close()
-	if err := s.Subscribe(testContext(t), hub.SubscribeRequest{Channel: "stream:4"}, unwanted(t)); !errors.Is(err, push.ErrInternal) {
+	if err := s.Subscribe(testwait.Context(t), hub.SubscribeRequest{Channel: "stream:4"}, unwanted(t)); !errors.Is(err, push.ErrInternal) {
 		t.Errorf("after Close: %v", err)
 	}
 }
@@ -286,7 +286,7 @@ func TestSubscribeAtOnce(t *testing.T) {
 	for i := range errs {
 		wg.Go(func() {
 			r := hub.SubscribeRequest{Channel: fmt.Sprintf("stream:%d", i/2)}
-			errs[i] = s.Subscribe(testContext(t), r, func(hub.Subscribed) error { return nil })
+			errs[i] = s.Subscribe(testwait.Context(t), r, func(hub.Subscribed) error { return nil })
 		})
 	}
 	testwait.Return(t, wg.Wait)
@@ -306,21 +306,21 @@ func TestSubscribeAtOnce(t *testing.T) {
 	if n != 5 || held != 5 || h.Stats().Subscriptions != 5 {
 		t.Errorf("%d succeeded, %d held, %d counted", n, held, h.Stats().Subscriptions)
 	}
-	leases, err := r.ListLeases(testContext(t), "presence/")
+	leases, err := r.ListLeases(testwait.Context(t), "presence/")
 	must(t, err)
 	if len(leases) != 5 {
 		t.Errorf("%d clients are present", len(leases))
 	}
 }
 
-// A subscription whose answer could not be given is undone without a trace, and nobody else notices.
+// A subscription whose answer fails is undone without a trace, and no other client notices.
 func TestSubscribeUndone(t *testing.T) {
 	h := newHub(t, newBroker(t), spaces(push.History{Size: 10}), nil)
 	other := newSequence(t, h, "other")
 	s := newCarrier(t, open, false).connect(h, client("a"))
 	broken := errors.New("the client has gone")
 	for range 3 {
-		err := s.Subscribe(testContext(t), hub.SubscribeRequest{Channel: "stream:x"}, func(hub.Subscribed) error { return broken })
+		err := s.Subscribe(testwait.Context(t), hub.SubscribeRequest{Channel: "stream:x"}, func(hub.Subscribed) error { return broken })
 		if !errors.Is(err, broken) {
 			t.Fatalf("got %v", err)
 		}
@@ -328,7 +328,7 @@ func TestSubscribeUndone(t *testing.T) {
 	if s.Subscribes("stream:x") || h.Holds("stream:x") != 1 {
 		t.Errorf("subscribed %t, holds %d", s.Subscribes("stream:x"), h.Holds("stream:x"))
 	}
-	present, err := h.Presence(testContext(t), "stream:x")
+	present, err := h.Presence(testwait.Context(t), "stream:x")
 	must(t, err)
 	if len(present) != 1 {
 		t.Errorf("present: %v", present)

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,47 +12,68 @@ import (
 	"github.com/sluice-push/sluice/push/channel"
 )
 
-// recentEntries is by how many entries the fan-out may be behind a topic. A follower that is further ahead waits: a round never blocks, so
-// that is short, and no subscriber loses anything because of how the hub schedules its work.
+// recentEntries is how many entries of a topic may wait for a fan-out batch. If there are more, the follower waits. Making a batch never blocks,
+// so the wait is short, and no subscriber loses anything because of how the hub schedules its work.
 const recentEntries = 128
 
-// spare is what the log of a stream keeps for some seconds, whatever the namespace says about history: a session whose lock was taken when a
-// round came along has to find everything in the log, also when whoever holds the lock lost the processor meanwhile. What History shows is
-// not more for it, and the janitor takes it back (slim).
-var spare = channel.Spare{Few: 2 * recentEntries, Entries: 64 * recentEntries, Bytes: 16 << 20}
+// allowance is what the log of a stream keeps for some seconds beyond the namespace's history. If a session's lock is taken when a batch comes to
+// it, the holder of the lock reads the log later, and may be without a processor meanwhile. It has to find everything in the log
+// then. History does not show these entries, and the janitor removes them (slim).
+var allowance = channel.Allowance{MinEntries: 2 * recentEntries, MaxEntries: 64 * recentEntries, MaxBytes: 16 << 20}
 
-// topic is a channel that somebody uses: its log and its subscribers. There are many of them: their size is measured by BenchmarkIdle.
+// topic is a channel in use on this node: its log and its subscriptions. There are many topics, so size matters; BenchmarkIdle measures it.
 type topic struct {
 	part *partition
 	name string
 
-	holds  atomic.Int32                     // subscriptions, and whoever looks at the topic just now
-	life   atomic.Uint32                    // which log it is by now; changes under mu
-	used   atomic.Int64                     // when the last hold was given up, in Unix milliseconds
-	newest atomic.Uint64                    // offset of the newest entry; changes under mu
-	ended  atomic.Pointer[push.Unsubscribe] // set when the channel's life is over
+	holds      atomic.Int32                     // subscriptions, and requests that use the topic now
+	generation atomic.Uint32                    // of the log: it grows when the log is loaded again; changes under mu
+	used       atomic.Int64                     // when a hold was last released, in Unix milliseconds
+	newest     atomic.Uint64                    // offset of the newest entry; changes under mu
+	ended      atomic.Pointer[push.Unsubscribe] // set when all subscriptions are to end: the epoch ended, or loading failed
+	wanted     atomic.Bool                      // the broker was told that the channel is wanted
 
-	mu      sync.Mutex   // guards what follows
+	mu      sync.Mutex   // guards the fields up to awaited
 	loading *loading     // nil once the log is whole
 	log     *channel.Log // nil before the first load
 	subs    []*Subscription
-	recent  []*channel.Entry // the newest entries, which no round has taken yet
+	recent  []*channel.Entry // the newest entries, which no batch has taken yet
 	slimAt  uint64           // the head when slim was last called
 	deltas  *deltas          // nil while no subscription takes differences
 
-	// unrecorded says that something is new which is not among the recent entries, and that no round has taken notice of it yet.
+	// unrecorded says that the log has something new that is not among the recent entries, and that no batch has seen this flag yet.
 	unrecorded bool
 	awaited    bool // the follower waits until recent is taken
 
-	fanout fanout // guarded by workers.mu
-	number uint32 // set at the beginning
+	fanout fanoutState // guarded by workers.mu
+	number uint32      // tells the hub's topics apart; never changes
 }
 
 func newTopic(p *partition, name string) *topic {
 	return &topic{part: p, name: name, loading: newLoading(), number: p.hub.loaded.Add(1)}
 }
 
-// release lets go of a topic. Only one that holds something stays, for subscribers that come back: a client may ask for ever new names.
+// want tells the broker, before the channel is loaded, that this node wants its publications.
+func (t *topic) want(ctx context.Context) error {
+	if err := t.part.attachment.Want(ctx, t.name); err != nil {
+		return err
+	}
+	t.wanted.Store(true)
+	if t.ended.Load() != nil { // it left the partition meanwhile
+		t.unwant()
+	}
+	return nil
+}
+
+// unwant tells the broker that the channel is no longer wanted. It is called when the topic has left the partition.
+func (t *topic) unwant() {
+	if t.wanted.CompareAndSwap(true, false) {
+		t.part.attachment.Unwant(t.name)
+	}
+}
+
+// release gives up a hold on the topic. If it was the last and the log is empty, the topic is dropped at once, because a client may ask for any
+// number of new names. A topic with entries stays for a while, for subscribers that come back.
 func (t *topic) release() {
 	t.used.Store(time.Now().UnixMilli())
 	if t.holds.Add(-1) == 0 && t.isEmpty() {
@@ -65,15 +87,15 @@ func (t *topic) isEmpty() bool {
 	return t.loading == nil && t.log.Len() == 0
 }
 
-// arrive appends a live message and returns how many subscribers have to be served with it, 0 when there are none, or when that was
-// returned before and no round has begun since. It waits while the fan-out is too far behind.
+// arrive appends a live message and returns how many subscribers the caller has to have served. That is 0 if there are none, or if an earlier
+// call has returned them and no batch has taken the entries since. arrive waits while the fan-out is too far behind.
 func (t *topic) arrive(m *broker.Message) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.recent) >= recentEntries {
 		t.awaited = true
 		t.mu.Unlock()
-		t.kick() // the round that this asks for takes what is recent
+		t.serve() // a batch takes the recent entries
 		<-t.part.taken
 		t.mu.Lock()
 	}
@@ -81,7 +103,7 @@ func (t *topic) arrive(m *broker.Message) int {
 		t.loading.hold(m)
 		return 0
 	}
-	e := t.log.Append(m.Publication)
+	e := t.log.AppendRetagged(m.Publication, m.Retag)
 	if e == nil {
 		return 0
 	}
@@ -99,8 +121,8 @@ func (t *topic) arrive(m *broker.Message) int {
 	return len(t.subs)
 }
 
-// kick has the topic's subscribers served with what is new.
-func (t *topic) kick() { t.part.hub.workers.kick([]*topic{t}, t.subscribers()) }
+// serve has the topic's subscribers served with everything new.
+func (t *topic) serve() { t.part.hub.workers.serve([]*topic{t}, t.subscribers()) }
 
 // joinLocked adds a subscription.
 func (t *topic) joinLocked(sub *Subscription) {
@@ -115,10 +137,10 @@ func (t *topic) joinLocked(sub *Subscription) {
 // deltas is what a topic has for subscriptions that take differences.
 type deltas struct {
 	subs   int
-	recent []*channel.Change // of the recent entries, as far as they came since there are deltas
+	recent []*channel.Change // by recent entry; nil for entries that are older than the deltas
 }
 
-// countDeltasLocked notes that one more or less subscription takes differences.
+// countDeltasLocked adds by, +1 or −1, to the number of subscriptions that take differences.
 func (t *topic) countDeltasLocked(by int) {
 	if t.deltas == nil {
 		t.deltas = &deltas{recent: make([]*channel.Change, len(t.recent))}
@@ -136,7 +158,7 @@ func (t *topic) keepChangesLocked() {
 	}
 }
 
-// leave removes a subscription. The last one takes its place.
+// leave removes a subscription from the topic. The last subscription of the list takes its slot.
 func (t *topic) leave(sub *Subscription) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,8 +179,8 @@ func (t *topic) leave(sub *Subscription) {
 	}
 }
 
-// gap goes on after publications were evicted unseen; a table has to be loaded again. What is being loaded just now may have been read
-// before they were published: it is read again.
+// gap notes that the broker evicted publications, up to an offset, before this node saw them. A table is loaded again. If the topic is being
+// loaded, its messages may have been read before these publications were stored, so they are read again.
 func (t *topic) gap(offset uint64) {
 	t.mu.Lock()
 	reload := false
@@ -176,10 +198,10 @@ func (t *topic) gap(offset uint64) {
 	if reload && !t.part.hub.spawn(t.part, t.load) {
 		t.fail(errClosing)
 	}
-	t.kick()
+	t.serve()
 }
 
-// keptRecent is how many entries the memory for recent ones has room for while there are none.
+// keptRecent is the capacity of recent, in entries, that an empty list keeps at most.
 const keptRecent = 4
 
 func (t *topic) forgetRecentLocked() {
@@ -192,37 +214,37 @@ func (t *topic) forgetRecentLocked() {
 	}
 	if t.awaited {
 		t.awaited = false
-		t.part.taken <- struct{}{} // for which there is room: the follower waits for one topic at a time
+		t.part.taken <- struct{}{} // never blocks: the follower waits for one topic at a time
 	}
 }
 
-// end ends all subscriptions, each when its session comes to it.
+// end marks the topic as ended and has its sessions served. Each session then ends its subscription.
 func (t *topic) end(u push.Unsubscribe) {
 	t.ended.CompareAndSwap(nil, &u)
-	t.kick()
+	t.serve()
 }
 
-// position returns where the channel is now. It must be called with the lock held, on a loaded topic.
+// positionLocked returns the channel's current position in a view. The topic must be loaded.
 func (t *topic) positionLocked(v *channel.View) push.Position {
-	// What this partition has applied is applied here too, so a quiet channel moves along with it.
+	// The partition has applied everything up to its offset, so a quiet channel has nothing before that offset left to get.
 	t.log.Advance(t.part.appliedIn(t.log.Epoch()))
 	return push.Position{Epoch: v.Epoch(t.log.Epoch()), Offset: t.log.Head()}
 }
 
-// usable reports why a topic that was acquired cannot be used after all. It must be called with the lock held.
+// usableLocked returns an error if a topic that was acquired cannot be used after all.
 func (t *topic) usableLocked() error {
 	switch {
 	case t.loading != nil && t.loading.err != nil:
 		return t.loading.err
 	case t.ended.Load() != nil:
-		return push.ErrInternal.WithMessage("the channel's life ended, try again")
+		return push.ErrInternal.WithMessage("the channel was reset to a new epoch, try again")
 	case t.loading != nil:
-		return push.ErrInternal.WithMessage("the channel is being loaded again, try again")
+		return push.ErrInternal.WithMessage("the channel is being reloaded, try again")
 	}
 	return nil
 }
 
-// expire forgets what is too old.
+// expire forgets the entries that exceed the age of the namespace's history.
 func (t *topic) expire(now int64) {
 	t.mu.Lock()
 	if t.loading == nil {
@@ -231,7 +253,7 @@ func (t *topic) expire(now int64) {
 	t.mu.Unlock()
 }
 
-// slim forgets what a stream keeps beyond its namespace's history, except for what has come since slim was last called.
+// slim forgets the entries of a stream beyond its namespace's history, except entries appended since slim was last called.
 func (t *topic) slim() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -241,7 +263,7 @@ func (t *topic) slim() {
 	}
 }
 
-// bytes returns what the log's entries count for.
+// bytes returns the size of the log as channel.Log.Bytes counts it; 0 while the topic is loading.
 func (t *topic) bytes() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -251,21 +273,22 @@ func (t *topic) bytes() int64 {
 	return t.log.Bytes()
 }
 
-// subscriptions returns all there are.
+// subscriptions returns a copy of the list of subscriptions.
 func (t *topic) subscriptions() []*Subscription {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.subs)
 }
 
-// subscribers returns how many subscriptions there are.
+// subscribers returns the number of subscriptions.
 func (t *topic) subscribers() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.subs)
 }
 
-// spawn runs f as work of the hub, unless the hub is closing.
+// spawn runs f in a goroutine that Close waits for. If the hub is closing, it does not run f and reports false. The lock of p orders it before
+// release, which takes that lock after the cancel and before the wait.
 func (h *Hub) spawn(p *partition, f func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

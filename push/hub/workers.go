@@ -8,32 +8,33 @@ import (
 	"github.com/sluice-push/sluice/push/channel"
 )
 
-// serialSubscribers is up to how many subscriptions are served by the goroutine that appended, which costs no hand-over.
+// serialSubscribers is how many subscriptions the goroutine that appended serves by itself, which saves a hand-over. The workers serve more.
 const serialSubscribers = 64
 
-// large is the number of sessions left in a round, some dozens of milliseconds' work, from which on other topics do not wait for it.
-const large = 8192
+// manySessions is a number of sessions that means some dozens of milliseconds of work. If a batch has more left, other topics do not wait for it.
+const manySessions = 8192
 
-// workers serve topics, in rounds, and sessions that were left dirty. Each is in its queue at most once, which bounds these.
+// workers are goroutines that serve topics, in fan-out batches, and sessions that were left dirty. A topic or session is queued at most once, which
+// bounds the queues.
 type workers struct {
-	mu     sync.Mutex
-	more   sync.Cond
-	dirty  []*topic   // for the next round
-	spare  []*topic   // memory of dirty
-	rounds []*round   // with sessions that nobody has taken yet
-	left   []*Session // that are not done
-	making bool       // a worker makes a round
-	closed bool
-	wg     sync.WaitGroup
+	mu      sync.Mutex
+	more    sync.Cond
+	dirty   []*topic   // for the next batch
+	spare   []*topic   // memory of dirty
+	batches []*fanout  // with sessions that no worker has taken yet
+	left    []*Session // dirty sessions that a worker has to flush
+	making  bool       // a worker makes a batch
+	closed  bool
+	wg      sync.WaitGroup
 }
 
-// fanout is what the workers know of a topic. Their lock guards it.
-type fanout struct {
-	isDirty bool
-	rounds  int32 // that serve it
+// fanoutState is a topic's state in fan-out. workers.mu guards it.
+type fanoutState struct {
+	isDirty bool  // in workers.dirty
+	batches int32 // number of batches that serve the topic
 }
 
-func (f *fanout) isIdle() bool { return !f.isDirty && f.rounds == 0 }
+func (f *fanoutState) isIdle() bool { return !f.isDirty && f.batches == 0 }
 
 func newWorkers(n int) *workers {
 	w := &workers{}
@@ -44,9 +45,9 @@ func newWorkers(n int) *workers {
 	return w
 }
 
-// kick has topics served that together have about so many subscribers: by the caller before it returns, if they are few and nobody
-// is at any of the topics, otherwise by the workers.
-func (w *workers) kick(topics []*topic, subscribers int) {
+// serve has topics served. subscribers is about the number of their subscribers together. If they are few and no goroutine serves any of the
+// topics, the caller serves them before serve returns. Otherwise the workers do.
+func (w *workers) serve(topics []*topic, subscribers int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed || len(topics) == 0 {
@@ -55,8 +56,8 @@ func (w *workers) kick(topics []*topic, subscribers int) {
 	if subscribers <= serialSubscribers && !slices.ContainsFunc(topics, func(t *topic) bool { return !t.fanout.isIdle() }) {
 		s := scratches.Get().(*scratch)
 		defer s.release()
-		r := w.makeLocked(topics)
-		w.serveLocked(r, r.sessions(), s)
+		f := w.makeLocked(topics)
+		w.serveLocked(f, f.sessions(), s)
 		return
 	}
 	for _, t := range topics {
@@ -68,8 +69,8 @@ func (w *workers) kick(topics []*topic, subscribers int) {
 	w.more.Signal()
 }
 
-// later has a worker go on with a session.
-func (w *workers) later(s *Session) {
+// resume queues a dirty session for the workers.
+func (w *workers) resume(s *Session) {
 	if s.queued.Swap(true) {
 		return
 	}
@@ -93,26 +94,27 @@ func (w *workers) run() {
 		if w.closed {
 			return
 		}
-		w.turnLocked(s)
+		w.workLocked(s)
 	}
 }
 
-// dueLocked reports whether there is something that a worker can do.
+// dueLocked reports whether there may be work for a worker.
 func (w *workers) dueLocked() bool {
-	return len(w.left) > 0 || len(w.rounds) > 0 || len(w.dirty) > 0 && !w.making
+	return len(w.left) > 0 || len(w.batches) > 0 || len(w.dirty) > 0 && !w.making
 }
 
-// nextLocked takes the topics of a new round from those that are dirty, none when there is not to be one. Rounds are made one after the
-// other, when the sessions of the one before are all taken: so what comes meanwhile is gathered, and of two rounds over the same topics the
-// newer does not find subscribers that are not right behind its entries yet. But where what is left takes long, topics that no
-// round serves have one beside it, so that a channel with very many subscribers does not hold up the others.
+// nextLocked takes the topics of a new batch from the dirty topics. It returns none if no batch is to be made now.
+//
+// A new batch is made when goroutines have taken all sessions of the batch before. So publications that arrive meanwhile are collected, and the
+// newer batch finds the cursors right before its entries. While a batch with very many sessions is served, topics that no batch serves get a
+// batch beside it, so that a channel with very many subscribers does not hold up the others.
 func (w *workers) nextLocked() []*topic {
-	if len(w.dirty) == 0 || w.making || slices.ContainsFunc(w.rounds, func(r *round) bool { return r.left() <= large }) {
+	if len(w.dirty) == 0 || w.making || slices.ContainsFunc(w.batches, func(f *fanout) bool { return f.left() <= manySessions }) {
 		return nil
 	}
 	taken, rest := w.spare[:0], w.dirty[:0]
 	for _, t := range w.dirty {
-		if len(w.rounds) == 0 || t.fanout.rounds == 0 {
+		if len(w.batches) == 0 || t.fanout.batches == 0 {
 			taken = append(taken, t)
 		} else {
 			rest = append(rest, t)
@@ -123,88 +125,88 @@ func (w *workers) nextLocked() []*topic {
 	return taken
 }
 
-// turnLocked goes on with one session and serves a part of a round, as far as there are any.
-func (w *workers) turnLocked(s *scratch) {
+// workLocked flushes one queued session, and serves a part of a batch, as far as there are any. It releases the lock meanwhile.
+func (w *workers) workLocked(s *scratch) {
 	if len(w.left) > 0 {
 		session := w.left[0]
 		w.left[0] = nil
 		w.left = w.left[1:]
 		w.mu.Unlock()
-		session.goOn()
+		session.resume()
 		w.mu.Lock()
 	}
 	if topics := w.nextLocked(); len(topics) > 0 {
 		w.spare, w.making = nil, true
-		r := w.makeLocked(topics)
+		f := w.makeLocked(topics)
 		clear(topics)
 		w.spare, w.making = topics[:0], false
-		if r.left() > stretch {
-			w.rounds = append(w.rounds, r) // others help
+		if f.left() > chunk {
+			w.batches = append(w.batches, f) // other workers help
 		}
-		w.joinLocked(r, s)
-	} else if len(w.rounds) > 0 {
-		r := w.rounds[0]
-		copy(w.rounds, w.rounds[1:]) // in turn
-		w.rounds[len(w.rounds)-1] = r
-		w.joinLocked(r, s)
+		w.serveQuantumLocked(f, s)
+	} else if len(w.batches) > 0 {
+		f := w.batches[0]
+		copy(w.batches, w.batches[1:]) // round-robin
+		w.batches[len(w.batches)-1] = f
+		w.serveQuantumLocked(f, s)
 	}
 }
 
-// joinLocked serves a part of a round. As long as there is more in it than one serves in a moment another worker is woken.
-func (w *workers) joinLocked(r *round, s *scratch) {
-	if r.left() > 2*stretch || len(w.left) > 0 {
+// serveQuantumLocked serves a quantum of a batch. If there is enough work for another worker, it wakes one.
+func (w *workers) serveQuantumLocked(f *fanout, s *scratch) {
+	if f.left() > 2*chunk || len(w.left) > 0 {
 		w.more.Signal()
 	}
-	w.serveLocked(r, stint, s)
+	w.serveLocked(f, quantum, s)
 }
 
-// makeLocked makes a round, without the lock meanwhile.
-func (w *workers) makeLocked(topics []*topic) *round {
+// makeLocked makes a batch. It releases the lock meanwhile.
+func (w *workers) makeLocked(topics []*topic) *fanout {
 	for _, t := range topics {
 		t.fanout.isDirty = false
-		t.fanout.rounds++
+		t.fanout.batches++
 	}
 	w.mu.Unlock()
-	r := makeRound(topics)
+	f := newFanout(topics)
 	w.mu.Lock()
-	return r
+	return f
 }
 
-// serveLocked serves up to most sessions of a round, without the lock meanwhile. The last one to leave ends the round.
-func (w *workers) serveLocked(r *round, most int, s *scratch) {
-	r.users++
+// serveLocked serves up to most sessions of a batch. It releases the lock meanwhile. The last goroutine to leave ends the batch.
+func (w *workers) serveLocked(f *fanout, most int, s *scratch) {
+	f.users++
 	w.mu.Unlock()
-	r.serve(most, &s.batch)
+	f.serve(most, &s.write)
 	w.mu.Lock()
-	r.users--
-	if r.left() > 0 {
+	f.users--
+	if f.left() > 0 {
 		return
 	}
-	if i := slices.Index(w.rounds, r); i >= 0 {
-		w.rounds = slices.Delete(w.rounds, i, i+1)
+	if i := slices.Index(w.batches, f); i >= 0 {
+		w.batches = slices.Delete(w.batches, i, i+1)
 		if len(w.dirty) > 0 {
 			w.more.Signal()
 		}
 	}
-	if r.users == 0 {
-		for _, t := range r.topics {
-			t.fanout.rounds--
+	if f.users == 0 {
+		for _, t := range f.topics {
+			t.fanout.batches--
 		}
-		w.mu.Unlock() // nobody else knows of it any more
-		o, began, n := r.topics[0].part.hub.observer, r.began, int(r.delivered.Load())
-		r.end()
-		if o != nil && o.Passed != nil && n > 0 {
-			o.Passed(time.Since(began), n)
+		w.mu.Unlock() // no other goroutine has it any more
+		o, began, n := f.topics[0].part.hub.observer, f.began, int(f.delivered.Load())
+		f.end()
+		if o != nil && o.BatchDone != nil && n > 0 {
+			o.BatchDone(time.Since(began), n)
 		}
 		w.mu.Lock()
 	}
 }
 
-// waiting returns how many topics, rounds and sessions wait for a worker.
+// waiting returns how many topics, batches and sessions wait for a worker.
 func (w *workers) waiting() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.dirty) + len(w.rounds) + len(w.left)
+	return len(w.dirty) + len(w.batches) + len(w.left)
 }
 
 func (w *workers) close() {
@@ -215,16 +217,16 @@ func (w *workers) close() {
 	w.wg.Wait()
 }
 
-// scratch is a goroutine's own memory, reused from one service to the next.
+// scratch is the reusable memory with which one goroutine serves sessions.
 type scratch struct {
-	batch      batch
+	write      sessionWrite
 	deliveries []channel.Delivery
 }
 
 var scratches = sync.Pool{New: func() any { return &scratch{} }}
 
 func (s *scratch) release() {
-	s.batch.clear()
+	s.write.clear()
 	clear(s.deliveries)
 	s.deliveries = s.deliveries[:0]
 	scratches.Put(s)

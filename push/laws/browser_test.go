@@ -15,37 +15,38 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/push"
-	"github.com/sluice-push/sluice/push/gateway"
+	"github.com/sluice-push/sluice/push/gateway/sse"
 	"github.com/sluice-push/sluice/push/protocol"
+	clientjson "github.com/sluice-push/sluice/push/protocol/json"
 )
 
-// browser is a page that listens to server-sent events by itself, without an SDK: an EventSource, which connects again with the id of the last
-// event that had one. What came after that comes again, so the page goes back to where it was then. Now and then somebody opens the page anew.
+// browser plays a web page that uses an EventSource without an SDK. After a disconnection it connects again with the last event ID. The node
+// then repeats the events after the event with that ID, so the page rolls its state back to that event. Now and then the page is loaded anew.
 type browser struct {
-	w    *world
+	w    *cluster
 	name string
-	rng  *rand.Rand // of the browser's goroutine, as all up to mu
-	page string     // the query
-	conn *stream    // nil: not connected
+	rng  *rand.Rand // the fields up to mu belong to the browser's goroutine
+	page string     // the query of the URL
+	conn *stream    // nil if not connected
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	feeds  []*feed
 	asked  map[string]protocol.SubscribeRequest
 	lastID string
-	marks  map[*feed]push.Position // where the feeds were at the event with that id
-	hello  bool                    // the first event of the connection has come
+	marks  map[*feed]push.Position // positions of the feeds at the event with lastID
+	hello  bool                    // the first event of the connection has arrived
 }
 
-func newBrowser(w *world, i int) *browser {
+func newBrowser(w *cluster, i int) *browser {
 	b := &browser{w: w, name: fmt.Sprintf("browser %d", i)}
 	b.rng = rand.New(rand.NewPCG(w.seed, 50+uint64(i))) //nolint:gosec // reproducible, and few
 	for _, name := range w.names {
-		b.feeds = append(b.feeds, newFeed(name, &w.tally))
+		b.feeds = append(b.feeds, newFeed(name, &w.counters))
 	}
 	return b
 }
 
-// open opens the page, with wishes of its own.
+// open loads the page, which asks for random settings.
 func (b *browser) open() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,7 +73,7 @@ func (b *browser) open() {
 	b.page = url.Values{"cf_connect": {string(text)}}.Encode()
 }
 
-// connect begins a connection to one of the nodes, which may refuse it for now.
+// connect opens a connection to one of the nodes. The node may refuse it temporarily.
 func (b *browser) connect() {
 	if b.page == "" || b.rng.IntN(8) == 0 {
 		b.open()
@@ -100,13 +101,13 @@ func (b *browser) connect() {
 		pause(b.w.ctx, time.Duration(b.rng.IntN(2000))*time.Microsecond)
 		return
 	}
-	b.w.tally.connections.Add(1)
+	b.w.counters.connections.Add(1)
 	b.conn = conn
 }
 
-// request is how the browser asks.
+// request returns the request of the EventSource.
 func (b *browser) request() *http.Request {
-	r, err := http.NewRequestWithContext(b.w.ctx, http.MethodGet, "http://node"+gateway.SSEPath+"?"+b.page, nil)
+	r, err := http.NewRequestWithContext(b.w.ctx, http.MethodGet, "http://node"+sse.OneWayPath+"?"+b.page, nil)
 	if err != nil {
 		panic(err)
 	}
@@ -116,7 +117,7 @@ func (b *browser) request() *http.Request {
 	return r
 }
 
-// lost is the end of a connection.
+// lost handles the end of a connection.
 func (b *browser) lost(why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,23 +126,23 @@ func (b *browser) lost(why string) {
 	}
 }
 
-// cut breaks the connection, or takes note that it has ended.
+// cut closes the connection, which may have ended already.
 func (b *browser) cut(why string) {
 	b.conn.cut()
 	b.conn = nil
 	b.lost(why)
 }
 
-// receive is called with each event.
+// receive handles an event.
 func (b *browser) receive(id, data string, hasID bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case data == "{}": // a sign of life
+	case data == "{}": // a heartbeat
 	case !b.hello:
 		b.hello = true
 		b.answered(data)
-	case strings.HasPrefix(data, `{"disconnect":`): // it comes back by itself
+	case strings.HasPrefix(data, `{"disconnect":`): // an EventSource reconnects by itself
 	default:
 		b.push(data)
 	}
@@ -153,7 +154,7 @@ func (b *browser) receive(id, data string, hasID bool) {
 	}
 }
 
-// answered is the first event: all answers.
+// answered handles the first event, which contains the answers to all subscriptions.
 func (b *browser) answered(data string) {
 	var first struct {
 		Connect struct{ Subs map[string]json.RawMessage }
@@ -164,7 +165,7 @@ func (b *browser) answered(data string) {
 	}
 	for _, f := range b.feeds {
 		var r protocol.Reply
-		if err := protocol.DecodeReply(fmt.Appendf(nil, `{"id":1,"subscribe":%s}`, first.Connect.Subs[f.name]), &r); err != nil {
+		if err := clientjson.DecodeReply(fmt.Appendf(nil, `{"id":1,"subscribe":%s}`, first.Connect.Subs[f.name]), &r); err != nil {
 			f.fail("the first event has %q: %v", first.Connect.Subs[f.name], err)
 			return
 		}
@@ -173,16 +174,16 @@ func (b *browser) answered(data string) {
 	}
 }
 
-// push is any other event.
+// push handles any other event.
 func (b *browser) push(data string) {
 	var r protocol.Reply
-	if err := protocol.DecodeReply([]byte(`{"push":`+data+`}`), &r); err != nil {
+	if err := clientjson.DecodeReply([]byte(`{"push":`+data+`}`), &r); err != nil {
 		b.feeds[0].fail("event %q is not of the protocol: %v", data, err)
 		return
 	}
 	for _, f := range b.feeds {
 		if f.name == r.Push.Channel && r.Push.Kind == protocol.PushPublication {
-			f.take(&r.Push.Publication)
+			f.add(&r.Push.Publication)
 			return
 		}
 	}
@@ -190,7 +191,7 @@ func (b *browser) push(data string) {
 }
 
 // live does random things until done is closed.
-func (b *browser) live(done <-chan struct{}) {
+func (b *browser) act(done <-chan struct{}) {
 	for !isClosed(done) {
 		if b.conn != nil && b.conn.isOver() {
 			b.cut("the connection ended")
@@ -201,15 +202,15 @@ func (b *browser) live(done <-chan struct{}) {
 		}
 		switch n := b.rng.IntN(40); {
 		case n < 4:
-			b.w.tally.stalls.Add(1)
+			b.w.counters.stalls.Add(1)
 			b.conn.gate.set(true, 0)
-			if b.rng.IntN(4) == 0 { // long enough for the gateway to notice
+			if b.rng.IntN(4) == 0 { // long enough for the gateway to react
 				pause(b.w.ctx, time.Duration(b.rng.IntN(200))*time.Millisecond)
 			}
 		case n < 12:
 			b.conn.gate.set(false, b.rng.IntN(2)*(1+b.rng.IntN(300)))
 		case n < 14:
-			b.w.tally.cuts.Add(1)
+			b.w.counters.cuts.Add(1)
 			b.cut("cut")
 		default:
 			pause(b.w.ctx, time.Duration(b.rng.IntN(3000))*time.Microsecond)
@@ -217,8 +218,8 @@ func (b *browser) live(done <-chan struct{}) {
 	}
 }
 
-// calm lets the browser have everything, and waits until it has what was published.
-func (b *browser) calm() {
+// catchUp lets the browser receive everything, and waits until it has all publications.
+func (b *browser) catchUp() {
 	for deadline := time.Now().Add(*patience); ; pause(b.w.ctx, time.Millisecond) {
 		if b.conn != nil && b.conn.isOver() {
 			b.cut("the connection ended")
@@ -228,42 +229,42 @@ func (b *browser) calm() {
 			continue
 		}
 		b.conn.gate.set(false, 0)
-		lacks, broken := b.lacks()
+		missing, broken := b.missing()
 		switch {
 		case broken:
-			b.w.t.Error(lacks)
+			b.w.t.Error(missing)
 			return
-		case lacks == nil:
-			b.rest()
+		case missing == nil:
+			b.checkQuiescent()
 			return
 		case time.Now().After(deadline):
-			b.w.t.Errorf("it did not come to rest: %v", lacks)
+			b.w.t.Errorf("it did not come to rest: %v", missing)
 			return
 		}
 	}
 }
 
-// lacks says what it lacks of what was published, and whether a law was broken.
-func (b *browser) lacks() (lacks error, broken bool) {
+// missing returns an error that says which publications the browser lacks, and whether a law was broken.
+func (b *browser) missing() (missing error, broken bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, f := range b.feeds {
-		if err := f.level(b.w.truth, b.w.epochs[f.name]); err != nil {
-			lacks = fmt.Errorf("%s: %s: %w\nthe last of its events:\n%s", b.name, f.name, err, strings.Join(f.events, "\n"))
+		if err := f.missing(b.w.published, b.w.epochs[f.name]); err != nil {
+			missing = fmt.Errorf("%s: %s: %w\nthe last of its events:\n%s", b.name, f.name, err, strings.Join(f.events, "\n"))
 			broken = broken || f.broken != nil
 		}
 	}
-	return lacks, broken
+	return missing, broken
 }
 
-// rest checks what came since the last time.
-func (b *browser) rest() {
-	b.w.nudging.RLock() // so that all that came is known to have been published
+// checkQuiescent checks the events since the last quiescent point.
+func (b *browser) checkQuiescent() {
+	b.w.nudging.RLock() // while the lock is held, every received publication is also in the record of published ones
 	defer b.w.nudging.RUnlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, f := range b.feeds {
-		if err := f.check(b.w.truth); err != nil {
+		if err := f.check(b.w.published); err != nil {
 			b.w.t.Errorf("%s: %v\nthe last of its events:\n%s", b.name, err, strings.Join(f.events, "\n"))
 		}
 	}
@@ -276,16 +277,16 @@ func (b *browser) end() {
 	}
 }
 
-// stream is one connection of a browser: a goroutine reads events.
+// stream is one connection of a browser. A goroutine reads its events.
 type stream struct {
 	gate    *gate
 	body    *http.Response
 	running sync.WaitGroup
-	done    chan struct{} // closed when the connection is over
+	done    chan struct{} // closed when the connection has ended
 	stop    sync.Once
 }
 
-// listen connects to a node as [dial] does with a request, and calls receive with each event.
+// listen sends a request over a new connection to a node, as [dial] does, and calls receive with each event.
 func listen(n *node, pipe int, r *http.Request, receive func(id, data string, hasID bool)) (*stream, error) {
 	s := &stream{done: make(chan struct{})}
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -312,14 +313,15 @@ func listen(n *node, pipe int, r *http.Request, receive func(id, data string, ha
 	return s, nil
 }
 
-// events reads events as browsers do (HTML Standard, section 9.2.6), until the stream ends. A stream without events is a refusal for now.
+// events reads events as browsers do (HTML Standard, section 9.2.6) until the stream ends. A stream without events counts as a temporary
+// refusal.
 func events(in *bufio.Reader, receive func(id, data string, hasID bool)) error {
 	var id, data string
 	hasID, hasData := false, false
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
-			return err // what is cut off is no event
+			return err // an incomplete event is ignored
 		}
 		line = strings.TrimSuffix(line, "\n")
 		name, value, _ := strings.Cut(line, ":")
@@ -343,16 +345,16 @@ func events(in *bufio.Reader, receive func(id, data string, hasID bool)) error {
 	}
 }
 
-// end breaks the connection.
+// end closes the connection.
 func (s *stream) end() {
 	s.stop.Do(func() {
 		close(s.done)
 		_ = s.gate.Conn.Close()
-		s.gate.set(false, 0) // so that a read that waits returns
+		s.gate.set(false, 0) // wakes a blocked read
 	})
 }
 
-// cut breaks the connection and waits until nothing comes of it any more.
+// cut closes the connection and waits until no more events can arrive.
 func (s *stream) cut() {
 	s.end()
 	s.running.Wait()

@@ -9,34 +9,35 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/protocol"
+	"github.com/sluice-push/sluice/push/protocol/json"
 )
 
-// client is a client over all its connections, of which it has one at a time. It does random things.
+// client acts randomly. It has one connection at a time, and keeps its state over all of them.
 type client struct {
-	w    *world
+	w    *cluster
 	name string
-	rng  *rand.Rand // of the client's goroutine
-	conn *conn      // likewise; nil: not connected
-	held bool       // likewise: the connection has a bound on its bytes
+	rng  *rand.Rand // belongs to the client's goroutine
+	conn *conn      // likewise; nil if not connected
+	held bool       // likewise; the connection has a bandwidth limit
 
-	mu      sync.Mutex // guards what follows
-	id      uint32     // of the last command
+	mu      sync.Mutex // guards the fields below
+	id      uint32     // number of the last command
 	asked   map[uint32]*protocol.Command
-	numbers map[uint64]*feed // feeds by their numbers on this connection
+	numbers map[uint64]*feed // feeds by their number on this connection
 	feeds   []*feed
 	said    string // why the last connection ended
 }
 
-func newClient(w *world, i int) *client {
+func newClient(w *cluster, i int) *client {
 	c := &client{w: w, name: fmt.Sprintf("client %d", i)}
 	c.rng = rand.New(rand.NewPCG(w.seed, uint64(i))) //nolint:gosec // reproducible, and few
 	for _, name := range w.names {
-		c.feeds = append(c.feeds, newFeed(name, &w.tally))
+		c.feeds = append(c.feeds, newFeed(name, &w.counters))
 	}
 	return c
 }
 
-// connect begins a connection to one of the nodes. It may fail, when that node is just being lost.
+// connect opens a connection to one of the nodes. It fails if that node is being stopped.
 func (c *client) connect() {
 	c.mu.Lock()
 	c.asked, c.numbers = map[uint32]*protocol.Command{}, map[uint64]*feed{}
@@ -47,13 +48,13 @@ func (c *client) connect() {
 		pause(c.w.ctx, time.Duration(c.rng.IntN(2000))*time.Microsecond)
 		return
 	}
-	c.w.tally.connections.Add(1)
+	c.w.counters.connections.Add(1)
 	c.conn, c.held = conn, false
-	c.command(&protocol.Command{Kind: protocol.KindConnect, Connect: protocol.ConnectRequest{Data: c.wish(false)}})
+	c.command(&protocol.Command{Kind: protocol.KindConnect, Connect: protocol.ConnectRequest{Data: c.settings(false)}})
 }
 
-// wish is what the client asks for, in connect or subscribe.
-func (c *client) wish(subscription bool) []byte {
+// settings returns random settings for connect or subscribe.
+func (c *client) settings(subscription bool) []byte {
 	switch {
 	case c.rng.IntN(2) == 0:
 		return nil
@@ -73,19 +74,19 @@ func (c *client) command(cmd *protocol.Command) {
 	c.asked[cmd.ID] = cmd
 	c.mu.Unlock()
 	if !c.conn.send(cmd) {
-		c.cut() // it has been stalled for very long
+		c.cut() // the client has been stalled for very long
 	}
 }
 
-// cut breaks the connection.
+// cut closes the connection.
 func (c *client) cut() {
 	c.conn.cut()
 	c.conn = nil
-	c.w.tally.cuts.Add(1)
+	c.w.counters.cuts.Add(1)
 	c.lost("cut")
 }
 
-// lost is the end of all subscriptions with their connection.
+// lost ends all subscriptions after the connection has ended.
 func (c *client) lost(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,21 +95,21 @@ func (c *client) lost(why string) {
 	}
 }
 
-// over is the end of a connection, by whomever.
+// over records why a connection ended.
 func (c *client) over(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.said = err.Error()
 }
 
-// subscribe asks for a channel, if the client has not yet.
+// subscribe subscribes to a channel unless the client is subscribed or has sent the command.
 func (c *client) subscribe(f *feed) {
 	c.mu.Lock()
 	if f.live || f.asked {
 		c.mu.Unlock()
 		return
 	}
-	r := protocol.SubscribeRequest{Channel: f.name, Data: c.wish(true)}
+	r := protocol.SubscribeRequest{Channel: f.name, Data: c.settings(true)}
 	if f.pos.Epoch != "" {
 		r.Recover, r.Position = true, f.pos
 	}
@@ -125,12 +126,12 @@ func (c *client) subscribe(f *feed) {
 	c.command(&protocol.Command{Kind: protocol.KindSubscribe, Subscribe: r})
 }
 
-// receive is called with each line that comes.
+// receive handles a line from the node.
 func (c *client) receive(line []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var r protocol.Reply
-	if err := protocol.DecodeReply(line, &r); err != nil {
+	if err := json.DecodeReply(line, &r); err != nil {
 		c.feeds[0].fail("line %q is not of the protocol: %v", line, err)
 		return
 	}
@@ -147,7 +148,8 @@ func (c *client) receive(line []byte) {
 	case cmd.Kind == protocol.KindSubscribe:
 		c.subscribed(cmd, &r)
 	case cmd.Kind == protocol.KindUnsubscribe:
-		if f := c.feed(cmd.Unsubscribe.Channel); !f.asked { // otherwise the node had ended it, and the client has asked once more
+		// Otherwise the node had ended the subscription, and the client has sent another subscribe command.
+		if f := c.feed(cmd.Unsubscribe.Channel); !f.asked {
 			f.over("unsubscribed")
 		}
 	case r.Error != nil && !strings.Contains(r.Error.Message, "not subscribed"):
@@ -155,7 +157,7 @@ func (c *client) receive(line []byte) {
 	}
 }
 
-// subscribed is the answer to a subscribe command.
+// subscribed handles the answer to a subscribe command.
 func (c *client) subscribed(cmd *protocol.Command, r *protocol.Reply) {
 	f := c.feed(cmd.Subscribe.Channel)
 	if r.Error != nil {
@@ -171,7 +173,7 @@ func (c *client) subscribed(cmd *protocol.Command, r *protocol.Reply) {
 	}
 }
 
-// push is what the node says of its own accord.
+// push handles a push message of the node.
 func (c *client) push(p *protocol.Push) {
 	f := c.numbers[p.ID]
 	if p.Channel != "" {
@@ -181,9 +183,9 @@ func (c *client) push(p *protocol.Push) {
 	case f == nil:
 		c.feeds[0].fail("a push of number %d came", p.ID)
 	case p.Kind == protocol.PushPublication:
-		f.take(&p.Publication)
+		f.add(&p.Publication)
 	case p.Kind == protocol.PushUnsubscribe:
-		f.tally.ended.Add(1)
+		f.counters.ended.Add(1)
 		f.over(p.Unsubscribe.Reason)
 		if p.Unsubscribe.Code < 2500 {
 			f.fail("the subscription ended with %v", p.Unsubscribe)
@@ -203,7 +205,7 @@ func (c *client) feed(name string) *feed {
 }
 
 // live does random things until done is closed.
-func (c *client) live(done <-chan struct{}) {
+func (c *client) act(done <-chan struct{}) {
 	for !isClosed(done) {
 		if c.conn != nil && c.conn.isOver() {
 			c.conn.cut()
@@ -221,9 +223,9 @@ func (c *client) live(done <-chan struct{}) {
 		case n < 17:
 			c.command(&protocol.Command{Kind: protocol.KindUnsubscribe, Unsubscribe: protocol.ChannelRequest{Channel: f.name}})
 		case n < 20:
-			c.w.tally.stalls.Add(1)
+			c.w.counters.stalls.Add(1)
 			c.conn.gate.set(true, 0)
-			if c.rng.IntN(4) == 0 { // long enough for the gateway to notice
+			if c.rng.IntN(4) == 0 { // long enough for the gateway to react
 				pause(c.w.ctx, time.Duration(c.rng.IntN(200))*time.Millisecond)
 			}
 		case n < 26:
@@ -238,7 +240,7 @@ func (c *client) live(done <-chan struct{}) {
 	}
 }
 
-// pace changes how the client wants to be served.
+// pace changes the interval of a channel or the bandwidth of the client.
 func (c *client) pace(f *feed) {
 	if n := c.rng.IntN(40); c.rng.IntN(2) == 0 {
 		c.rate(fmt.Appendf(nil, `{"channel":%q,"interval":%d}`, f.name, n))
@@ -252,7 +254,8 @@ func (c *client) rate(data []byte) {
 	c.command(&protocol.Command{Kind: protocol.KindRPC, RPC: protocol.RPCRequest{Method: "sluice.pace", Data: data}})
 }
 
-// release takes the bound on the bytes off. A connection that has none is told nothing: that would wake up who was forgotten.
+// release removes the bandwidth limit. Without a limit it sends nothing, because the command would also wake a session whose wake-up the node
+// has lost, and so hide the bug.
 func (c *client) release() {
 	if c.held {
 		c.held = false
@@ -260,8 +263,8 @@ func (c *client) release() {
 	}
 }
 
-// calm lets the client have everything, and waits until it has what was published.
-func (c *client) calm() {
+// catchUp lets the client receive everything, and waits until it has all publications.
+func (c *client) catchUp() {
 	deadline := time.Now().Add(*patience)
 	for {
 		if c.conn != nil && c.conn.isOver() {
@@ -277,46 +280,46 @@ func (c *client) calm() {
 		if c.release(); c.conn == nil {
 			continue
 		}
-		var lacks error
+		var missing error
 		for _, f := range c.feeds {
 			c.subscribe(f)
 			c.mu.Lock()
-			if err := f.level(c.w.truth, c.w.epochs[f.name]); err != nil {
-				lacks = fmt.Errorf("%s: %s: %w\nthe last of its events:\n%s", c.name, f.name, err, strings.Join(f.events, "\n"))
+			if err := f.missing(c.w.published, c.w.epochs[f.name]); err != nil {
+				missing = fmt.Errorf("%s: %s: %w\nthe last of its events:\n%s", c.name, f.name, err, strings.Join(f.events, "\n"))
 			}
 			broken := f.broken
 			c.mu.Unlock()
 			if broken != nil {
-				c.w.t.Error(lacks)
+				c.w.t.Error(missing)
 				return
 			}
 		}
 		switch {
-		case lacks == nil:
-			c.rest()
+		case missing == nil:
+			c.checkQuiescent()
 			return
 		case time.Now().After(deadline):
-			c.w.t.Errorf("it did not come to rest: %v", lacks)
+			c.w.t.Errorf("it did not come to rest: %v", missing)
 			return
 		}
 		pause(c.w.ctx, time.Millisecond)
 	}
 }
 
-// rest checks what came since the last time.
-func (c *client) rest() {
-	c.w.nudging.RLock() // so that all that came is known to have been published
+// checkQuiescent checks what was received since the last quiescent point.
+func (c *client) checkQuiescent() {
+	c.w.nudging.RLock() // while the lock is held, every received publication is also in the record of published ones
 	defer c.w.nudging.RUnlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.feeds {
-		if err := f.check(c.w.truth); err != nil {
+		if err := f.check(c.w.published); err != nil {
 			c.w.t.Errorf("%s: %v\nthe last of its events:\n%s", c.name, err, strings.Join(f.events, "\n"))
 		}
 	}
 }
 
-// end is the end of the client.
+// end closes the client's connection.
 func (c *client) end() {
 	if c.conn != nil {
 		c.conn.cut()

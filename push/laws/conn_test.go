@@ -9,18 +9,19 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/sluice-push/sluice/push/gateway"
+	wsclients "github.com/sluice-push/sluice/push/gateway/websocket"
 	"github.com/sluice-push/sluice/push/protocol"
+	"github.com/sluice-push/sluice/push/protocol/json"
 )
 
-// gate is what a client's connection is read through: not at all, by small pieces, or freely.
+// gate is a connection that can be read at full speed, in small pieces, or not at all.
 type gate struct {
 	net.Conn
 
 	mu    sync.Mutex
 	opens sync.Cond
 	shut  bool
-	most  int // bytes at a time, 0 for any
+	most  int // bytes for each read, 0: no limit
 }
 
 func newGate(c net.Conn) *gate {
@@ -41,7 +42,7 @@ func (g *gate) Read(p []byte) (int, error) {
 	return g.Conn.Read(p)
 }
 
-// set changes how the connection is read.
+// set changes how the connection is read. If shut is true, reads block.
 func (g *gate) set(shut bool, most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -49,17 +50,17 @@ func (g *gate) set(shut bool, most int) {
 	g.opens.Broadcast()
 }
 
-// conn is one connection of a client: a goroutine reads what comes, another one writes the commands.
+// conn is one connection of a client. One goroutine reads it, another one writes the commands.
 type conn struct {
 	gate    *gate
 	ws      *websocket.Conn
 	sends   chan []byte
 	running sync.WaitGroup
-	done    chan struct{} // closed when the connection is over
+	done    chan struct{} // closed when the connection has ended
 	stop    sync.Once
 }
 
-// connect connects to the node, by a pipe of a size, or by a socket if that is 0.
+// connect connects to the node over a pipe of the given size, or over a socket if the size is 0.
 func (n *node) connect(ctx context.Context, pipe int) (net.Conn, error) {
 	if pipe > 0 {
 		return n.listener.dial(ctx, pipe)
@@ -67,8 +68,8 @@ func (n *node) connect(ctx context.Context, pipe int) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "unix", n.sockets.Addr().String())
 }
 
-// dial begins a WebSocket connection to a node: see [node.connect]. receive is called with each line, over when the connection
-// has ended, by whomever.
+// dial opens a WebSocket connection to a node; see [node.connect]. It calls receive with each line. When the connection has ended, on either
+// side, it calls over.
 func dial(ctx context.Context, n *node, pipe int, receive func(line []byte), over func(err error)) (*conn, error) {
 	c := &conn{sends: make(chan []byte, 256), done: make(chan struct{})}
 	d := websocket.Dialer{NetDialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -79,7 +80,7 @@ func dial(ctx context.Context, n *node, pipe int, receive func(line []byte), ove
 		c.gate = newGate(raw)
 		return c.gate, nil
 	}}
-	ws, _, err := d.DialContext(ctx, "ws://node"+gateway.WebSocketPath, nil)
+	ws, _, err := d.DialContext(ctx, "ws://node"+wsclients.Path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func dial(ctx context.Context, n *node, pipe int, receive func(line []byte), ove
 				over(err)
 				return
 			}
-			for line, rest := protocol.NextLine(frame); line != nil; line, rest = protocol.NextLine(rest) {
+			for line, rest := json.NextLine(frame); line != nil; line, rest = json.NextLine(rest) {
 				receive(line)
 			}
 		}
@@ -116,26 +117,26 @@ func dial(ctx context.Context, n *node, pipe int, receive func(line []byte), ove
 	return c, nil
 }
 
-// send sends a command, some time. It reports false when the node has not taken the last ones yet.
+// send queues a command for sending. It returns false if the queue is full.
 func (c *conn) send(cmd *protocol.Command) bool {
 	select {
-	case c.sends <- protocol.AppendCommand(nil, cmd):
+	case c.sends <- json.AppendCommand(nil, cmd):
 		return true
 	default:
 		return false
 	}
 }
 
-// end breaks the connection, without goodbye.
+// end closes the connection without a closing handshake.
 func (c *conn) end() {
 	c.stop.Do(func() {
 		close(c.done)
 		_ = c.gate.Conn.Close()
-		c.gate.set(false, 0) // whoever waits there finds out
+		c.gate.set(false, 0) // wakes a blocked read
 	})
 }
 
-// cut breaks the connection and waits until nothing comes of it any more.
+// cut closes the connection and waits until no more lines can arrive.
 func (c *conn) cut() {
 	c.end()
 	c.running.Wait()
@@ -143,7 +144,7 @@ func (c *conn) cut() {
 
 func (c *conn) isOver() bool { return isClosed(c.done) }
 
-// pause waits for a moment, or until a context is over.
+// pause waits for a duration or until a context ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):

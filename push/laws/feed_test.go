@@ -14,51 +14,51 @@ import (
 	"github.com/sluice-push/sluice/push/protocol"
 )
 
-// stretch is what came of a stream without a break: everything behind one offset, up to another, but for what the client was told it lost.
-type stretch struct {
+// segment is an uninterrupted part of a stream: all publications after from, up to to, without the reported losses.
+type segment struct {
 	from, to uint64
 	got      []string // offset and data
 	losses   []loss
 }
 
-// loss is what was said to be missing between two offsets.
+// loss is a number of publications that the node reported as lost between two offsets.
 type loss struct {
 	after, before uint64
-	n             int64 // −1: nobody knows how many
+	n             int64 // −1: the node does not know how many
 }
 
-// version is a row as it came; without data, the client began or came back.
+// version is a received version of a row. Without data it marks a new or resumed subscription.
 type version struct{ key, data string }
 
-// feed is what one client has of one channel, over all its connections. It believes what it is sent, and notes the first thing that
-// breaks a law. Its client locks.
+// feed is one client's state of one channel, over all its connections. It applies what it receives, and records the first violation of a law.
+// The client's lock guards it.
 type feed struct {
-	name  string
-	mode  push.Mode
-	tally *tally
+	name     string
+	mode     push.Mode
+	counters *counters
 
-	asked     bool       // to subscribe, and was not answered
-	live      bool       // subscribed, as far as it knows
-	lossy     bool       // is told what it loses
-	form      push.Delta // asked for, and then what was agreed to
-	pos       push.Position
-	stretches []stretch
-	rows      map[string]row
-	versions  []version // of rows, as they came since the last quiet point
-	base      string    // data of the newest entry of a stream, on which a difference may build; empty: none
-	broken    error
-	events    []string // the last of them
+	asked    bool       // a subscribe command is pending
+	live     bool       // subscribed, as far as the client knows
+	lossy    bool       // the node reports lost publications
+	form     push.Delta // the requested form of deltas, and after the answer the granted one
+	pos      push.Position
+	segments []segment
+	rows     map[string]row
+	versions []version // versions of rows in the order of arrival since the last quiescent point
+	base     string    // data of the newest entry of a stream, the base of the next delta; empty: none
+	broken   error
+	events   []string // the most recent events
 }
 
-func newFeed(name string, t *tally) *feed {
-	f := &feed{name: name, tally: t, rows: map[string]row{}}
+func newFeed(name string, t *counters) *feed {
+	f := &feed{name: name, counters: t, rows: map[string]row{}}
 	if err := f.mode.UnmarshalText([]byte(push.Namespace(name))); err != nil {
 		panic(err)
 	}
 	return f
 }
 
-// keptEvents is how many of the last events are shown with what is wrong.
+// keptEvents is how many recent events are shown with a failure.
 const keptEvents = 30
 
 func (f *feed) note(format string, args ...any) {
@@ -74,14 +74,15 @@ func (f *feed) fail(format string, args ...any) {
 	}
 }
 
-// answered is the answer to a subscribe command.
+// answered handles the answer to a subscribe command.
 func (f *feed) answered(a *protocol.SubscribeResult, asked *protocol.SubscribeRequest) {
 	f.note("answered: %d publications at %v, recovered %t, delta %t", len(a.Publications), a.Position, a.Recovered, a.Delta)
 	if f.live {
 		f.fail("subscribed twice")
 	}
 	f.asked, f.live, f.base = false, true, ""
-	f.versions = append(f.versions, version{}) // a row that a sweep has sent may come once more, and older, of a node that lags
+	// After a resumption, a row that a sweep had already sent may come once more, in an older version from a node that lags.
+	f.versions = append(f.versions, version{})
 	if f.lossy = bytes.Contains(a.Data, []byte(`"lost":true`)); !a.Delta {
 		f.form = push.NoDelta
 	}
@@ -91,30 +92,30 @@ func (f *feed) answered(a *protocol.SubscribeResult, asked *protocol.SubscribeRe
 	case a.Recovered && a.Position.Epoch != f.pos.Epoch:
 		f.fail("recovered in epoch %q from %q", a.Position.Epoch, f.pos.Epoch)
 	case a.Recovered:
-		f.tally.resumed.Add(1)
+		f.counters.resumed.Add(1)
 		for k, r := range f.rows {
 			r.stale = true
 			f.rows[k] = r
 		}
 	default:
-		f.tally.fresh.Add(1)
+		f.counters.fresh.Add(1)
 		f.rows, f.pos = map[string]row{}, a.Position
-		f.stretches = append(f.stretches, stretch{from: f.pos.Offset, to: f.pos.Offset})
+		f.segments = append(f.segments, segment{from: f.pos.Offset, to: f.pos.Offset})
 	}
 	for i := range a.Publications {
-		f.take(&a.Publications[i])
+		f.add(&a.Publications[i])
 	}
 	if len(a.Publications) == 0 && a.Position.Offset > f.pos.Offset {
 		f.move(a.Position.Offset)
 	}
 }
 
-// rollback goes back to a position where the feed was before, since when everything comes again.
+// rollback returns to an earlier position. The node repeats everything after it.
 func (f *feed) rollback(to push.Position) {
-	if f.pos = to; len(f.stretches) == 0 {
+	if f.pos = to; len(f.segments) == 0 {
 		return
 	}
-	last := &f.stretches[len(f.stretches)-1]
+	last := &f.segments[len(f.segments)-1]
 	last.from, last.to = min(last.from, to.Offset), to.Offset
 	last.got = slices.DeleteFunc(last.got, func(s string) bool {
 		n, _, _ := strings.Cut(s, " ")
@@ -126,15 +127,15 @@ func (f *feed) rollback(to push.Position) {
 
 func (f *feed) move(offset uint64) {
 	f.pos.Offset = offset
-	if n := len(f.stretches); n > 0 {
-		f.stretches[n-1].to = offset
+	if n := len(f.segments); n > 0 {
+		f.segments[n-1].to = offset
 	}
 }
 
-// take is a publication that came.
-func (f *feed) take(p *push.Publication) {
+// add handles a received publication.
+func (f *feed) add(p *push.Publication) {
 	f.note("%v: key %q at %d, delta %t, %d bytes", p.Op, p.Key, p.Offset, p.Delta, len(p.Data))
-	f.tally.deliveries.Add(1)
+	f.counters.deliveries.Add(1)
 	switch {
 	case !f.live:
 		f.fail("publication %d came before the answer or after the end", p.Offset)
@@ -147,10 +148,10 @@ func (f *feed) take(p *push.Publication) {
 	if n, ok := p.Tags[push.TagLost]; ok {
 		f.lose(n, p.Offset)
 	}
-	data := f.whole(p)
+	data := f.resolve(p)
 	switch f.mode {
 	case push.Stream:
-		last := &f.stretches[len(f.stretches)-1]
+		last := &f.segments[len(f.segments)-1]
 		last.got = append(last.got, text(p.Offset, data))
 		f.base = data
 	case push.Value, push.Table:
@@ -161,15 +162,15 @@ func (f *feed) take(p *push.Publication) {
 	}
 }
 
-// lose notes that publications before one are said to be lost.
+// lose records that the node reports n publications before an offset as lost.
 func (f *feed) lose(n string, before uint64) {
 	lost, err := strconv.ParseInt(n, 10, 64)
 	if err != nil || lost == 0 || lost < -1 || f.mode != push.Stream || !f.lossy {
 		f.fail("a loss of %q was told before %d", n, before)
 		return
 	}
-	f.tally.losses.Add(1)
-	last := &f.stretches[len(f.stretches)-1]
+	f.counters.losses.Add(1)
+	last := &f.segments[len(f.segments)-1]
 	last.losses = append(last.losses, loss{f.pos.Offset, before, lost})
 	f.base = ""
 }
@@ -183,8 +184,8 @@ func (f *feed) takeRow(p *push.Publication, data string) {
 	f.versions = append(f.versions, version{p.Key, data})
 }
 
-// whole returns the data of a publication that may be a difference.
-func (f *feed) whole(p *push.Publication) string {
+// resolve returns the full data of a publication. It applies a delta to its base.
+func (f *feed) resolve(p *push.Publication) string {
 	data := p.Data
 	if p.Op != push.Set {
 		return ""
@@ -199,7 +200,7 @@ func (f *feed) whole(p *push.Publication) string {
 	if !p.Delta {
 		return string(data)
 	}
-	f.tally.differences.Add(1)
+	f.counters.differences.Add(1)
 	base := f.base
 	if f.mode != push.Stream {
 		if base = f.rows[p.Key].data; f.rows[p.Key].stale {
@@ -223,7 +224,7 @@ func (f *feed) whole(p *push.Publication) string {
 	return string(made)
 }
 
-// over is the end of the subscription: by the server, or with the connection.
+// over handles the end of the subscription, either by the node or with the connection.
 func (f *feed) over(why string) {
 	f.note("over: %s", why)
 	f.asked, f.live = false, false
@@ -231,8 +232,8 @@ func (f *feed) over(why string) {
 
 func text(offset uint64, data string) string { return fmt.Sprintf("%d %s", offset, data) }
 
-// level says what a client at rest lacks of what was published. It is asked again while there is something.
-func (f *feed) level(w *truth, epoch string) error {
+// missing returns an error that says what the client still lacks of the publications. The caller repeats it until it returns nil.
+func (f *feed) missing(w *published, epoch string) error {
 	switch {
 	case f.broken != nil:
 		return f.broken
@@ -261,8 +262,8 @@ func (f *feed) level(w *truth, epoch string) error {
 	return nil
 }
 
-// check compares what came since the last quiet point with what was published, and forgets it.
-func (f *feed) check(w *truth) error {
+// check compares what was received since the last quiescent point with what was published. Afterwards it discards the record.
+func (f *feed) check(w *published) error {
 	switch {
 	case f.broken != nil:
 		return f.broken
@@ -273,8 +274,8 @@ func (f *feed) check(w *truth) error {
 	}
 }
 
-func (f *feed) checkStream(w *truth) error {
-	for _, s := range f.stretches {
+func (f *feed) checkStream(w *published) error {
+	for _, s := range f.segments {
 		var want []string
 		missing := make([]int64, len(s.losses))
 		for _, p := range w.of(f.name, s.from, s.to) {
@@ -295,13 +296,13 @@ func (f *feed) checkStream(w *truth) error {
 				f.name, s.from, s.to, len(s.got), len(want), firstDifference(s.got, want))
 		}
 	}
-	last := f.stretches[len(f.stretches)-1]
-	f.stretches = []stretch{{from: last.to, to: last.to}}
+	last := f.segments[len(f.segments)-1]
+	f.segments = []segment{{from: last.to, to: last.to}}
 	return nil
 }
 
-// checkRows looks whether a row went back to an older version, or had one that was never published.
-func (f *feed) checkRows(w *truth) error {
+// checkRows checks that no row went back to an older version or had one that was never published.
+func (f *feed) checkRows(w *published) error {
 	offsets := map[version]uint64{}
 	for _, p := range w.of(f.name, 0, push.MaxOffset) {
 		offsets[version{p.Key, string(p.Data)}] = p.Offset

@@ -10,54 +10,56 @@ import (
 )
 
 var (
-	duration = flag.Duration("laws.duration", time.Minute, "how long to go on with new seeds")
+	duration = flag.Duration("laws.duration", 25*time.Second, "how long to go on with new seeds")
 	first    = flag.Uint64("laws.seed", 1, "the first seed")
 	patience = flag.Duration("laws.patience", time.Minute, "how long anything may take; nothing is measured by it")
-	only     = flag.String("laws.world", "", "the world to try; empty: all, in turn")
+	only     = flag.String("laws.cluster", "", "the cluster to try; empty: all, in turn")
 )
 
-// shortly is how long the laws are tried when tests are to be short.
-const shortly = 10 * time.Second
+// shortDuration limits the duration with -short.
+const shortDuration = 10 * time.Second
 
 func TestMain(m *testing.M) {
-	// One goroutine of the NATS server keeps the time for all its stores. It stays when the server is shut down in the moment in which it makes a
-	// stream, whose store nobody closes then: that is the server's, and only a process that restarts it within itself can notice.
+	// A goroutine of the NATS server keeps the time for all its stores. It remains if the server is shut down at the moment in which it creates
+	// a stream, because the server then does not close that store. Only a process that restarts the server within itself can notice this.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
 }
 
-// worlds are what is tried, each with troubles of its own.
-var worlds = []struct {
+// clusters are the configurations under test, each with its own faults.
+var clusters = []struct {
 	name  string
-	begin func(t *testing.T, w *world)
+	begin func(t *testing.T, w *cluster)
 }{
-	{"calm", func(t *testing.T, w *world) { w.onMemory(t, nil) }},
-	{"kills", func(t *testing.T, w *world) { w.onMemory(t, []trouble{(*world).kill, (*world).lag}) }},
-	{"gaps", func(t *testing.T, w *world) { w.onMemory(t, []trouble{(*world).gap, (*world).kill}) }},
-	{"lives", func(t *testing.T, w *world) { w.onMemory(t, []trouble{(*world).renew, (*world).kill}) }},
-	{"nats", func(t *testing.T, w *world) { w.onNATS(t, []trouble{(*world).kill, (*world).restart, (*world).lag}) }},
+	{"calm", func(t *testing.T, w *cluster) { w.onMemory(t, nil) }},
+	{"kills", func(t *testing.T, w *cluster) { w.onMemory(t, []fault{(*cluster).kill, (*cluster).lag}) }},
+	{"gaps", func(t *testing.T, w *cluster) { w.onMemory(t, []fault{(*cluster).gap, (*cluster).kill}) }},
+	{"lives", func(t *testing.T, w *cluster) { w.onMemory(t, []fault{(*cluster).renew, (*cluster).kill}) }},
+	{"nats", func(t *testing.T, w *cluster) {
+		w.onNATS(t, []fault{(*cluster).kill, (*cluster).restart, (*cluster).lag})
+	}},
 }
 
-// TestLaws tries one seed after the other, in each world, until the time is over.
+// TestLaws runs one seed after the other, each on every cluster, until the time is over.
 func TestLaws(t *testing.T) {
 	if testing.Short() {
-		*duration = min(*duration, shortly)
+		*duration = min(*duration, shortDuration)
 	}
-	var all tally
+	var all counters
 	began := time.Now()
 	defer func() { t.Logf("%v: %v", time.Since(began).Round(time.Second), &all) }()
 	for seed := *first; seed == *first || time.Since(began) < *duration; seed++ {
-		for _, kind := range worlds {
+		for _, kind := range clusters {
 			if *only != "" && *only != kind.name {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%d", kind.name, seed), func(t *testing.T) {
-				w := newWorld(t, seed)
+				w := newCluster(t, seed)
 				kind.begin(t, w)
 				w.run(3)
-				all.add(&w.tally)
+				all.add(&w.counters)
 			})
 			if t.Failed() {
-				t.Fatalf("again: go test -run TestLaws ./push/laws -laws.world %s -laws.seed %d -laws.duration 0s", kind.name, seed)
+				t.Fatalf("again: go test -run TestLaws ./push/laws -laws.cluster %s -laws.seed %d -laws.duration 0s", kind.name, seed)
 			}
 		}
 	}

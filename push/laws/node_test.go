@@ -14,12 +14,14 @@ import (
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/gateway"
+	"github.com/sluice-push/sluice/push/gateway/sse"
+	wsclients "github.com/sluice-push/sluice/push/gateway/websocket"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/pushtest"
 	"github.com/sluice-push/sluice/transport"
 )
 
-// pipes is a listener in memory.
+// pipes is an in-memory listener.
 type pipes struct {
 	accept chan net.Conn
 	closed chan struct{}
@@ -42,7 +44,7 @@ func (l *pipes) Close() error {
 
 func (l *pipes) Addr() net.Addr { return &net.IPAddr{} }
 
-// dial connects by a pipe that holds so many bytes in each direction.
+// dial connects with a pipe that holds size bytes in each direction.
 func (l *pipes) dial(ctx context.Context, size int) (net.Conn, error) {
 	near, far := transport.Pipe(size)
 	select {
@@ -55,7 +57,8 @@ func (l *pipes) dial(ctx context.Context, size int) (net.Conn, error) {
 	}
 }
 
-// sockets listens at a socket in a folder of its own: what the gateway writes to a socket it does not keep, as it does with pipes.
+// sockets listens on a Unix socket in its own folder. The gateway keeps a copy of what it writes to a pipe, but not of what it writes to a
+// socket.
 func sockets() (net.Listener, error) {
 	dir, err := os.MkdirTemp("", "laws-")
 	if err != nil {
@@ -69,7 +72,7 @@ func sockets() (net.Listener, error) {
 	return &folderListener{ln, dir}, nil
 }
 
-// folderListener removes its folder in the end.
+// folderListener removes its folder when it is closed.
 type folderListener struct {
 	net.Listener
 	dir string
@@ -81,8 +84,8 @@ func (l *folderListener) Close() error {
 
 // node is a hub with a gateway.
 type node struct {
-	faulty   *pushtest.Faulty // what it sees of the broker
-	broker   broker.Broker    // its own, closed with it; nil when it is the world's
+	faulty   *pushtest.Faulty // the broker as the node sees it, with injected faults
+	broker   broker.Broker    // the node's own broker, which stop closes; nil if the nodes share one
 	hub      *hub.Hub
 	gateway  *gateway.Gateway
 	listener *pipes
@@ -91,13 +94,13 @@ type node struct {
 	serving  sync.WaitGroup
 }
 
-// keptPublications is how many publications of a stream are kept, keptRemovals how many removals of a table: so few that clients miss
-// them, in some worlds more than in others.
+// keptPublications is how many publications of a stream are kept, and keptRemovals how many removals of a table. Both are so few that clients
+// miss some, on some clusters more than in others.
 func keptPublications(seed uint64) int { return []int{150, 40, 8}[seed%3] }
 func keptRemovals(seed uint64) int     { return []int{20, 5, 2}[seed%3] }
 
-// spaces are the namespaces.
-func spaces(durable bool, seed uint64) []hub.Namespace {
+// namespaces returns the namespaces of the nodes.
+func namespaces(durable bool, seed uint64) []hub.Namespace {
 	var out []hub.Namespace
 	for mode := push.Stream; mode <= push.Table; mode++ {
 		ns := hub.Namespace{Deltas: []push.Delta{push.Fossil, push.Merge}}
@@ -122,21 +125,21 @@ func start(ctx context.Context, b broker.Broker, durable bool, seed uint64, log 
 	if err != nil {
 		return nil, err
 	}
-	h, err := hub.New(ctx, b, spaces(durable, seed), o)
+	h, err := hub.New(ctx, b, namespaces(durable, seed), o)
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
 	n := &node{hub: h, listener: &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}, sockets: ln}
 	n.gateway = gateway.New(h, &gateway.Options{
 		PingInterval: -1, WriteTimeout: -1, MessageBytes: 1 << 20, SendBuffer: 4 << 10, Logger: log,
-	})
+	}, wsclients.New, sse.NewOneWay)
 	n.server = &http.Server{Handler: n.gateway.Handler(), ReadHeaderTimeout: *patience}
 	n.serving.Go(func() { _ = n.server.Serve(n.listener) })
 	n.serving.Go(func() { _ = n.server.Serve(n.sockets) })
 	return n, nil
 }
 
-// stop ends the node at once, with nobody told but those to whom it can be said without waiting.
+// stop ends the node at once. It informs only those clients that can be informed without waiting.
 func (n *node) stop() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Bugs that do not fit any more are noticed when the code changes, not when somebody plants them.
+// TestPlantedFit checks that all planted bugs still apply to the code, so that a change of the code that breaks one is noticed at once.
 func TestPlantedFit(t *testing.T) {
 	patches, err := filepath.Glob("testdata/planted/*.patch")
 	if err != nil || len(patches) < 12 {

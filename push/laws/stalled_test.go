@@ -10,20 +10,20 @@ import (
 	"github.com/sluice-push/sluice/push"
 )
 
-// heap returns how much memory is in use.
+// heap returns how many bytes of the heap are in use.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what pools hold goes with the second
+	runtime.GC() // the second collection frees what pools hold
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc) //nolint:gosec // far less
 }
 
-// TestStalled is the fourth law for clients that do not read at all, while far more is published than may wait for them. Afterwards they
-// read, and have what there is.
+// TestStalled tests law 4 with clients that do not read at all, while far more is published than may wait for them. Afterwards the clients read,
+// and must get the current state.
 func TestStalled(t *testing.T) {
 	const publications, size, channel = 500, 32 << 10, "value:a"
-	w := newWorld(t, *first)
+	w := newCluster(t, *first)
 	w.onMemory(t, nil)
 	var clients []*client
 	for i := range 8 {
@@ -49,7 +49,7 @@ func TestStalled(t *testing.T) {
 		at[i], err = w.node(i%2).hub.Publish(w.ctx, channel, push.Publication{Data: data(i)}, "")
 		must(t, err)
 	}
-	// A node that is behind holds more than that for a while.
+	// A node that is behind holds more than this for a while.
 	most, grown := int64(len(clients)*mostQueued+4<<20), heap()-before
 	for deadline := time.Now().Add(*patience); grown > most && time.Now().Before(deadline); grown = heap() - before {
 		pause(w.ctx, 10*time.Millisecond)
@@ -58,13 +58,13 @@ func TestStalled(t *testing.T) {
 		t.Errorf("%d bytes are held for %d clients that do not read, of %d that were published", grown, len(clients), publications*size)
 	}
 	for i := range publications {
-		w.truth.add(channel, at[i], push.Publication{Data: data(i)})
+		w.published.add(channel, at[i], push.Publication{Data: data(i)})
 	}
-	var parties []party
+	var participants []participant
 	for _, c := range clients {
-		parties = append(parties, c)
+		participants = append(participants, c)
 	}
-	w.rest(parties)
+	w.checkQuiescent(participants)
 	for _, c := range clients {
 		c.end()
 	}

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"maps"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -11,13 +12,13 @@ import (
 	"github.com/sluice-push/sluice/push/hub"
 )
 
-// sink takes what is scraped.
+// sink receives the metrics of one scrape.
 type sink chan<- prometheus.Metric
 
 // number sends one value of a counter or gauge.
 func (to sink) number(f family, value float64, labels ...string) {
 	one, err := prometheus.NewConstMetric(f.desc, f.kind, value, labels...)
-	if err != nil { // a namespace that is no text
+	if err != nil { // the name of the namespace is not UTF-8
 		one = prometheus.NewInvalidMetric(f.desc, err)
 	}
 	to <- one
@@ -69,13 +70,12 @@ func (m *Metrics) collectHub(to sink, s hub.Stats) {
 	to.number(fs.waiting, float64(s.Waiting))
 	to.times(fs.passes, &m.passes)
 	to.times(fs.delays, &m.live, "live")
-	to.times(fs.delays, &m.late, "late")
+	to.times(fs.delays, &m.fromLog, "log")
 }
 
 func (m *Metrics) collectGateway(to sink, s gateway.Stats) {
 	fs := m.families
-	for _, t := range gateway.Transports() {
-		one, name := s.Transports[t], t.String()
+	for name, one := range s.Transports {
 		to.number(fs.connections, float64(one.Clients), name)
 		to.number(fs.opened, float64(one.Opened), name)
 		to.number(fs.bytesIn, float64(one.BytesIn), name)
@@ -93,9 +93,11 @@ func (m *Metrics) collectGateway(to sink, s gateway.Stats) {
 		{"closing", s.Refused.Closing},
 		{"full", s.Refused.Full},
 		{"address", s.Refused.Address},
+		{"ramp", s.Refused.Ramp},
 		{"origin", s.Refused.Origin},
 		{"request", s.Refused.Request},
 		{"client", s.Refused.Client},
+		{"session", s.Refused.Session},
 	} {
 		to.number(fs.refused, float64(one.n), one.reason)
 	}
@@ -107,6 +109,11 @@ func (m *Metrics) collectGateway(to sink, s gateway.Stats) {
 	}
 	to.number(fs.limited, float64(s.Limited.Session), "session")
 	to.number(fs.limited, float64(s.Limited.Address), "address")
+	to.number(fs.limited, float64(s.Limited.Bytes), "bytes")
+	to.number(fs.limited, float64(s.Limited.Inbox), "inbox")
+	for _, one := range s.Exceeded {
+		to.number(fs.exceeded, float64(one.Exceeded), string(one.Name), strconv.FormatBool(one.Enforced))
+	}
 	to.number(fs.panics, float64(s.Panics))
 	to.number(fs.queueBytes, float64(s.QueueBytes))
 }

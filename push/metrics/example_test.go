@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-push/sluice/push/metrics"
 )
 
-// A hub is observed, shown and scraped.
+// The metrics of a hub are observed, exported and scraped.
 func Example() {
 	m := metrics.New(&metrics.Options{Version: "v1"})
 	b := memory.New(nil)
@@ -26,7 +26,7 @@ func Example() {
 		return
 	}
 	defer func() { _ = h.Close() }()
-	m.Watch(metrics.Sources{Hub: h, Broker: b})
+	m.SetSources(metrics.Sources{Hub: h, Broker: b})
 	if _, err := h.Publish(context.Background(), "news:x", push.Publication{Data: []byte("1")}, ""); err != nil {
 		fmt.Println(err)
 		return

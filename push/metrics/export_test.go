@@ -7,13 +7,13 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Histogram is one for tests.
+// Histogram is a histogram for tests.
 type Histogram struct{ h histogram }
 
-// Observe is what observers do.
+// Observe counts n durations like the observers.
 func (h *Histogram) Observe(d time.Duration, n int) { h.h.observe(d, n) }
 
-// Read returns it as it is scraped.
+// Read returns the histogram in the form for a scrape.
 func (h *Histogram) Read(t testing.TB) *dto.Histogram {
 	t.Helper()
 	var out dto.Metric

@@ -5,18 +5,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/sluice-push/sluice/internal/count"
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/internal/codecount"
 )
 
-// family is a metric with all its label values.
+// family is a metric name with its kind and its label names.
 type family struct {
 	desc   *prometheus.Desc
 	kind   prometheus.ValueType
 	labels []string
 }
 
-// families are all that a node has of its own, in groups by who counts.
+// families are the metrics of a node, grouped by their source.
 type families struct {
 	all []*prometheus.Desc
 
@@ -28,6 +28,7 @@ type families struct {
 
 	connections, opened, refused, disconnects, bytesIn, bytesOut family
 	commands, commandErrors, limited, panics, queueBytes         family
+	tokens, revocations, exceeded                                family
 
 	requests, requestTimes family
 
@@ -50,69 +51,72 @@ func (fs *families) gauge(name, help string, labels ...string) family {
 
 func newFamilies() *families {
 	fs := &families{}
-	fs.info = fs.gauge("build_info", "What is running; always 1.", "version", "goversion")
-	fs.ready = fs.gauge("ready", "Whether the node admits clients: 0 while it waits for its broker and while it shuts down.")
+	fs.info = fs.gauge("build_info", "Version of the node, in the labels; always 1.", "version", "goversion")
+	fs.ready = fs.gauge("ready", "1 if the node admits clients; 0 while it waits for its broker and while it shuts down.")
 	fs.ofHub()
 	fs.ofGateway()
 
-	fs.requests = fs.counter("api_requests_total", "Requests to the HTTP API that were answered.", "method", "outcome")
-	fs.requestTimes = fs.add(prometheus.UntypedValue, "api_request_duration_seconds", "How long requests to the HTTP API took.", "method")
+	fs.requests = fs.counter("api_requests_total", "Answered requests to the HTTP API.", "method", "outcome")
+	fs.requestTimes = fs.add(prometheus.UntypedValue, "api_request_duration_seconds", "Duration of requests to the HTTP API.", "method")
 
-	fs.connected = fs.gauge("broker_connected", "Whether the broker can be reached.", "kind")
-	fs.reconnects = fs.counter("broker_reconnects_total", "How often a connection to the broker was made anew.")
-	fs.refusedMessages = fs.counter("broker_refused_messages_total", "Messages in the broker that are no publications, or unfit for clients, and were left out.")
-	fs.pending = fs.gauge("broker_pending_publications", "Publications that are not acknowledged, or not yet given to this node's channels.")
-	fs.stored = fs.gauge("broker_stored_bytes", "Bytes that an embedded broker holds on disk, at most.")
-	fs.storeFull = fs.gauge("broker_full", "1 when the last publication for the store was refused because there is no room.")
-	fs.storeLimit = fs.gauge("broker_store_limit_bytes", "Bytes that publications may come to there; 0: no limit.")
+	fs.connected = fs.gauge("broker_connected", "1 if the broker can be reached.", "kind")
+	fs.reconnects = fs.counter("broker_reconnects_total", "Reconnects to the broker.")
+	fs.refusedMessages = fs.counter("broker_refused_messages_total", "Messages of the broker that were skipped, because they are no publications or not valid for clients.")
+	fs.pending = fs.gauge("broker_pending_publications", "Publications that are not yet acknowledged, or not yet delivered to the channels of this node.")
+	fs.stored = fs.gauge("broker_stored_bytes", "Upper bound of the bytes that an embedded broker stores on disk.")
+	fs.storeFull = fs.gauge("broker_full", "1 if the store refused the last publication for lack of space.")
+	fs.storeLimit = fs.gauge("broker_store_limit_bytes", "Limit of the stored bytes; 0: no limit.")
 	return fs
 }
 
 func (fs *families) ofHub() {
 	const ns = "namespace"
-	fs.received = fs.counter("publications_received_total", "Publications that the broker delivered to this node.", ns)
-	fs.published = fs.counter("publications_accepted_total", "Publications of this node that the broker accepted.", ns)
-	fs.publishErrors = fs.counter("publish_errors_total", "Publications of this node that the broker did not accept.", ns, "reason")
-	fs.delivered = fs.counter("deliveries_total", "Publications that clients' connections took, each as often as it was.", ns)
+	fs.received = fs.counter("publications_received_total", "Publications received from the broker.", ns)
+	fs.published = fs.counter("publications_accepted_total", "Publications through this node that the broker accepted.", ns)
+	fs.publishErrors = fs.counter("publish_errors_total", "Publications through this node that the broker did not accept.", ns, "reason")
+	fs.delivered = fs.counter("deliveries_total", "Deliveries: publications written to client connections, counted once per connection.", ns)
 	fs.conflated = fs.counter("conflated_publications_total",
-		"Publications that subscriptions were not sent because newer ones took their places.", ns)
-	fs.lost = fs.counter("lost_publications_total", "Publications that were evicted before a slow subscription had read them.", ns)
-	fs.lostUnknown = fs.counter("losses_of_unknown_size_total", "Times that it is not known how many publications a subscription lost.", ns)
-	fs.subscribes = fs.counter("subscribes_total", "Subscriptions begun, by what became of the position they came with.", ns, "outcome")
-	fs.ended = fs.counter("subscriptions_ended_total", "Subscriptions that the server ended.", ns, "reason")
-	fs.subscriptions = fs.gauge("subscriptions", "Subscriptions now.", ns)
-	fs.channels = fs.gauge("channels", "Channels that are loaded now.", ns)
-	fs.logBytes = fs.gauge("log_bytes", "What the publications in loaded channels come to, as of the last second.", ns)
-	fs.shrunk = fs.counter("logs_shrunk_total", "Channels that had to forget publications because all together held too much.")
-	fs.sessions = fs.gauge("sessions", "Connected clients that have said who they are.")
-	fs.blocked = fs.gauge("blocked_sessions", "Sessions whose connection takes nothing now.")
-	fs.stalls = fs.counter("session_stalls_total", "How often connections began to take nothing.")
-	fs.waiting = fs.gauge("fanout_waiting", "Topics, rounds and sessions that wait for a worker of the fan-out.")
+		"Publications not sent to a subscription because a newer one replaced them.", ns)
+	fs.lost = fs.counter("lost_publications_total", "Publications evicted before a slow subscription had read them.", ns)
+	fs.lostUnknown = fs.counter("losses_of_unknown_size_total", "Losses of a subscription with an unknown number of publications.", ns)
+	fs.subscribes = fs.counter("subscribes_total", "Subscriptions started, by the outcome of recovery.", ns, "outcome")
+	fs.ended = fs.counter("subscriptions_ended_total", "Subscriptions ended by the server.", ns, "reason")
+	fs.subscriptions = fs.gauge("subscriptions", "Current subscriptions.", ns)
+	fs.channels = fs.gauge("channels", "Channels loaded in memory.", ns)
+	fs.logBytes = fs.gauge("log_bytes", "Bytes of the publications in loaded channels, updated every second.", ns)
+	fs.shrunk = fs.counter("logs_shrunk_total", "Channels whose publications were trimmed because all channels together exceeded the memory limit.")
+	fs.sessions = fs.gauge("sessions", "Clients that have completed the connect command.")
+	fs.blocked = fs.gauge("blocked_sessions", "Sessions whose connection is not writable.")
+	fs.stalls = fs.counter("session_stalls_total", "Times that a connection became not writable.")
+	fs.waiting = fs.gauge("fanout_waiting", "Topics, fan-out batches and sessions waiting for a fan-out worker.")
 	fs.passes = fs.add(prometheus.UntypedValue, "fanout_duration_seconds",
-		"How long it took to offer what was new in some channels to all their subscribers.")
+		"Duration of a fan-out batch: offering the new publications of some channels to all their subscribers.")
 	fs.delays = fs.add(prometheus.UntypedValue, "delivery_delay_seconds",
-		"Age of publications when connections took them: since the broker accepted them, by its clock.", "path")
+		"Age of publications when they are written to a connection, since the broker accepted them, by the broker's clock.", "path")
 }
 
 func (fs *families) ofGateway() {
 	const transport = "transport"
-	fs.connections = fs.gauge("connections", "Connections of clients now.", transport)
-	fs.opened = fs.counter("connections_opened_total", "Connections that became clients.", transport)
-	fs.refused = fs.counter("connections_refused_total", "Connections that became no clients.", "reason")
-	fs.disconnects = fs.counter("disconnects_total", "Connections of clients that ended, by the code that the server gave, or why.", transport, "code")
-	fs.bytesIn = fs.counter("received_bytes_total", "Bytes received from clients, without handshakes and requests.", transport)
-	fs.bytesOut = fs.counter("sent_bytes_total", "Bytes that clients' connections took, without handshakes.", transport)
-	fs.commands = fs.counter("commands_total", "Commands that clients sent.", "kind")
-	fs.commandErrors = fs.counter("command_errors_total", "Errors that commands were answered with.", "error")
-	fs.limited = fs.counter("commands_limited_total", "Commands that were refused because there were too many a second, by whose rate that was.", "of")
-	fs.panics = fs.counter("panics_total", "Panics in the handling of what clients sent; each ended one connection.")
-	fs.queueBytes = fs.gauge("queue_bytes", "Bytes that wait to be written to clients, as of the last second.")
+	fs.connections = fs.gauge("connections", "Current client connections.", transport)
+	fs.opened = fs.counter("connections_opened_total", "Client connections accepted.", transport)
+	fs.refused = fs.counter("connections_refused_total", "Client connections refused.", "reason")
+	fs.disconnects = fs.counter("disconnects_total", "Client connections ended, by disconnect code or reason.", transport, "code")
+	fs.bytesIn = fs.counter("received_bytes_total", "Bytes received from clients, excluding handshakes and requests.", transport)
+	fs.bytesOut = fs.counter("sent_bytes_total", "Bytes sent to clients, excluding handshakes.", transport)
+	fs.commands = fs.counter("commands_total", "Commands received from clients.", "kind")
+	fs.commandErrors = fs.counter("command_errors_total", "Error replies to commands.", "error")
+	fs.tokens = fs.counter("tokens_refused_total", "Tokens of clients that were refused.", "reason")
+	fs.revocations = fs.gauge("revocations", "Revoked tokens and blocked users that the node knows.")
+	fs.limited = fs.counter("commands_limited_total", "Commands refused by rate limits, by the limit: of a session, of an address, of the bytes of a session, or of what waits for a session.", "of")
+	fs.exceeded = fs.counter("limits_exceeded_total", "Times that a limit was exceeded, whether it is enforced or not.", "limit", "enforced")
+	fs.panics = fs.counter("panics_total", "Panics while handling input of clients; each ended one connection.")
+	fs.queueBytes = fs.gauge("queue_bytes", "Bytes in the send queues of clients, updated every second.")
 }
 
 // errorNames are the names of the codes of push.Error.
 var errorNames = map[uint32]string{
 	0:                                  "ok",
-	count.Other:                        "other",
+	codecount.Other:                    "other",
 	push.ErrInternal.Code:              "internal",
 	push.ErrUnauthorized.Code:          "unauthorized",
 	push.ErrUnknownChannel.Code:        "unknown_channel",
@@ -130,7 +134,7 @@ var errorNames = map[uint32]string{
 
 // codeName returns the code of a disconnect as a label.
 func codeName(code uint32) string {
-	if code == count.Other {
+	if code == codecount.Other {
 		return "other"
 	}
 	return strconv.FormatUint(uint64(code), 10)

@@ -10,14 +10,14 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Times are kept as a native histogram of schema 3, whose buckets are 9 % wide, from a microsecond to twelve days, and beside it in classic
-// buckets, for those who scrape text. The client library has histograms too, but takes observations one by one: here one costs the
-// same however many deliveries it stands for.
+// Durations are kept in a native histogram of schema 3, whose buckets are 9 % wide, from a microsecond to twelve days. Classic buckets beside it
+// serve scrapes in the text format. The histograms of the client library take observations one by one; here an observation costs the same
+// however many deliveries it stands for.
 const (
 	schema       = 3
 	perPower     = 1 << schema // buckets for each power of two
-	leastPower   = -20         // 2⁻²⁰ s, 1 µs: what is shorter counts as zero
-	mostPower    = 20          // 2²⁰ s, 12 days: what is longer counts as that
+	leastPower   = -20         // 2⁻²⁰ s, 1 µs: a shorter duration counts as zero
+	mostPower    = 20          // 2²⁰ s, 12 days: a longer duration counts as that
 	nativeBucket = (mostPower - leastPower) * perPower
 )
 
@@ -34,7 +34,7 @@ var powerBounds = func() (bounds [perPower]float64) {
 	return bounds
 }()
 
-// histogram counts times. All methods may be called concurrently; none locks or allocates but write.
+// histogram counts durations. All methods may be called concurrently, and do not lock. Only the encoding for a scrape allocates.
 type histogram struct {
 	zero    atomic.Uint64
 	native  [nativeBucket]atomic.Uint64
@@ -42,7 +42,7 @@ type histogram struct {
 	sum     atomic.Uint64 // the bits of a float64, in seconds
 }
 
-// observe counts n times of the same length. Negative ones, which clocks that differ make, count as zero.
+// observe counts n times the same duration. A negative one, which differing clocks may cause, counts as zero.
 func (h *histogram) observe(d time.Duration, n int) {
 	if n <= 0 {
 		return
@@ -66,14 +66,14 @@ func (h *histogram) observe(d time.Duration, n int) {
 	}
 }
 
-// bucketOf returns the native bucket of a time, not ok for one that is as good as zero. Bucket i ends at 2^(leastPower + (i+1)/perPower).
+// bucketOf returns the native bucket of a duration, and false if the duration counts as zero. Bucket i ends at 2^(leastPower + (i+1)/perPower).
 func bucketOf(seconds float64) (i int, ok bool) {
 	fraction, power := math.Frexp(seconds) // fraction is in [1/2, 1)
 	power -= leastPower + 1
 	switch {
 	case seconds <= math.Ldexp(1, leastPower):
 		return 0, false
-	case fraction == 0.5: // the upper bound of the power before, which has it
+	case fraction == 0.5: // a power of two is the upper bound of the bucket below it
 		return min(power*perPower, nativeBucket) - 1, true
 	}
 	i = 0
@@ -83,7 +83,7 @@ func bucketOf(seconds float64) (i int, ok bool) {
 	return min(power*perPower+i, nativeBucket-1), true
 }
 
-// metric is a histogram as it is scraped.
+// metric is a histogram in the form of the client library.
 type metric struct {
 	desc   *prometheus.Desc
 	labels []*dto.LabelPair
@@ -93,8 +93,8 @@ type metric struct {
 // Desc implements prometheus.Metric.
 func (m *metric) Desc() *prometheus.Desc { return m.desc }
 
-// Write implements prometheus.Metric. What is observed meanwhile may be in the native buckets and not yet in the classic ones; each of the
-// two adds up.
+// Write implements prometheus.Metric. An observation made meanwhile may be in the native buckets and not yet in the classic ones. Each of the
+// two sets is consistent in itself.
 func (m *metric) Write(out *dto.Metric) error {
 	h := m.from
 	native := nativeOf(h)
@@ -108,7 +108,7 @@ func (m *metric) Write(out *dto.Metric) error {
 	return nil
 }
 
-// nativeOf writes the native buckets: spans of neighbours, and in them what each has more than the one before.
+// nativeOf encodes the native buckets: spans of neighbouring buckets, and for each bucket the difference to the one before.
 func nativeOf(h *histogram) *dto.Histogram {
 	zero := h.zero.Load()
 	out := &dto.Histogram{Schema: new(int32(schema)), ZeroThreshold: new(math.Ldexp(1, leastPower)), ZeroCount: &zero}
@@ -141,7 +141,7 @@ func nativeOf(h *histogram) *dto.Histogram {
 	return out
 }
 
-// labelPairs returns labels as a metric has them, ordered by name.
+// labelPairs returns labels in the form of the client library, ordered by name.
 func labelPairs(names, values []string) []*dto.LabelPair {
 	var out []*dto.LabelPair
 	for i, name := range names {

@@ -37,7 +37,7 @@ func buckets(t *testing.T, h *dto.Histogram) map[int]int64 {
 	return out
 }
 
-// TestHistogram: what is written is what the client library's own histogram of the same resolution writes.
+// TestHistogram: the result is that of the client library's own histogram with the same resolution.
 func TestHistogram(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for round := range 50 {
@@ -91,7 +91,7 @@ func compare(t *testing.T, round int, got, want *dto.Histogram) {
 	}
 }
 
-// What is out of range is counted at its end, what is negative as nothing.
+// Durations out of range are counted in the first or last bucket, and negative ones as zero.
 func TestHistogramRange(t *testing.T) {
 	var h metrics.Histogram
 	h.Observe(-time.Hour, 2)
@@ -104,7 +104,7 @@ func TestHistogramRange(t *testing.T) {
 	}
 }
 
-// Nothing is lost when many observe at once, and each scrape adds up.
+// No observation is lost if many goroutines observe concurrently, and each scrape is consistent.
 func TestHistogramConcurrent(t *testing.T) {
 	var h metrics.Histogram
 	var wg sync.WaitGroup

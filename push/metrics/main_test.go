@@ -18,6 +18,8 @@ import (
 	"github.com/sluice-push/sluice/push/broker/memory"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/gateway"
+	"github.com/sluice-push/sluice/push/gateway/sse"
+	wsclients "github.com/sluice-push/sluice/push/gateway/websocket"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/metrics"
 )
@@ -49,8 +51,11 @@ func newPlace(t testing.TB) *place {
 	h, err := hub.New(t.Context(), b, []hub.Namespace{space("ticks", push.Stream), space("quotes", push.Table)},
 		&hub.Options{Observer: m.HubObserver()})
 	must(t, err)
-	p := &place{metrics: m, hub: h, gateway: gateway.New(h, nil), api: api.New(h, &api.Options{Observe: m.ObserveRequest})}
-	m.Watch(metrics.Sources{Hub: h, Gateway: p.gateway, API: p.api, Broker: b})
+	p := &place{metrics: m, hub: h, gateway: gateway.New(h, nil, wsclients.New, sse.NewOneWay), api: api.New(h, &api.Options{Observe: m.ObserveRequest})}
+	m.SetSources(metrics.Sources{
+		Hub: h, Gateway: p.gateway, API: p.api, Broker: b,
+		Tokens: func() (map[string]uint64, int) { return map[string]uint64{"expired": 3}, 2 },
+	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -61,14 +66,14 @@ func newPlace(t testing.TB) *place {
 	return p
 }
 
-// The forms in which metrics can be asked for.
+// The formats of a scrape.
 const (
 	asText        = "text/plain;version=0.0.4"
 	asOpenMetrics = "application/openmetrics-text;version=1.0.0"
 	asProtobuf    = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 )
 
-// ask scrapes in one of the forms.
+// ask scrapes in one of the formats.
 func ask(t testing.TB, h http.Handler, accept string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, metrics.Path, nil)
@@ -81,7 +86,7 @@ func ask(t testing.TB, h http.Handler, accept string) *httptest.ResponseRecorder
 	return w
 }
 
-// scrape returns what is scraped in a form that can be decoded: text or Protobuf.
+// scrape returns the metrics in a format that can be decoded: text or Protobuf.
 func scrape(t testing.TB, h http.Handler, accept string) map[string]*dto.MetricFamily {
 	t.Helper()
 	w := ask(t, h, accept)
@@ -128,7 +133,7 @@ func value(f *dto.MetricFamily, labels ...string) float64 {
 	}
 }
 
-// reader is a client that takes everything.
+// reader is a client that accepts everything.
 type reader struct{}
 
 func (reader) TryWrite(frames []hub.Frame) int { return len(frames) }

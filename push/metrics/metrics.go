@@ -18,37 +18,38 @@ import (
 	"github.com/sluice-push/sluice/push/hub"
 )
 
-// Path is where the metrics are served on the internal address.
+// Path is the path of the metrics on the internal address.
 const Path = "/metrics"
 
-// scrapes is how many scrapes are answered at a time; more are told to come again.
+// scrapes is how many scrapes are answered at a time. Further ones are answered with status 503.
 const scrapes = 4
 
 // Options are settings of Metrics; the zero value is usable.
 type Options struct {
 	// Version is that of the node.
 	Version string
-	// Logger gets what goes wrong in a scrape; nil discards.
+	// Logger logs errors of scrapes; nil discards them.
 	Logger *slog.Logger
 }
 
-// Sources are what a node consists of. What is nil is not shown.
+// Sources are the parts of a node whose counters are exported. A nil field exports nothing.
 type Sources struct {
 	Hub     *hub.Hub
 	Gateway *gateway.Gateway
 	API     *api.Handler
 	Broker  interface{ Stats() broker.Stats }
+	// Tokens returns how many tokens of clients were refused, by reason, and how much is revoked.
+	Tokens func() (refused map[string]uint64, revocations int)
 }
 
-// Metrics are a node's metrics. It begins with those of the process; a node that is up is shown with Watch. All methods may be called
-// concurrently.
+// Metrics are a node's metrics. Before SetSources is called they contain those of the process only. All methods may be called concurrently.
 type Metrics struct {
 	version  string
 	families *families
 	handler  http.Handler
 	sources  atomic.Pointer[Sources]
 
-	passes, live, late histogram
+	passes, live, fromLog histogram
 
 	mu       sync.Mutex
 	requests map[string]*histogram // by method; guarded by mu
@@ -74,20 +75,20 @@ func New(o *Options) *Metrics {
 	return m
 }
 
-// ServeHTTP implements http.Handler: it answers a scrape in the form that is asked for, text, OpenMetrics or Protobuf. Only the last has the
-// native histograms.
+// ServeHTTP implements http.Handler: it answers a scrape in the requested format, text, OpenMetrics or Protobuf. Only Protobuf has the native
+// histograms.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
 
-// Watch shows what a node consists of from now on, instead of what was shown before.
-func (m *Metrics) Watch(s Sources) { m.sources.Store(&s) }
+// SetSources exports the counters of s from now on, instead of those given before.
+func (m *Metrics) SetSources(s Sources) { m.sources.Store(&s) }
 
-// HubObserver is for hub.Options.Observer.
+// HubObserver returns a value for hub.Options.Observer.
 func (m *Metrics) HubObserver() hub.Observer {
 	return hub.Observer{
-		Passed: func(took time.Duration, _ int) { m.passes.observe(took, 1) },
-		Delivered: func(age time.Duration, n int, isLate bool) {
-			if isLate {
-				m.late.observe(age, n)
+		BatchDone: func(took time.Duration, _ int) { m.passes.observe(took, 1) },
+		Delivered: func(age time.Duration, n int, fromLog bool) {
+			if fromLog {
+				m.fromLog.observe(age, n)
 			} else {
 				m.live.observe(age, n)
 			}
@@ -95,7 +96,7 @@ func (m *Metrics) HubObserver() hub.Observer {
 	}
 }
 
-// ObserveRequest is for api.Options.Observe.
+// ObserveRequest counts the duration of a request to the API. It is a value for api.Options.Observe.
 func (m *Metrics) ObserveRequest(method string, took time.Duration) {
 	m.mu.Lock()
 	h := m.requests[method]
@@ -132,6 +133,13 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	}
 	if s.Gateway != nil {
 		m.collectGateway(to, s.Gateway.Stats())
+	}
+	if s.Tokens != nil {
+		refused, revocations := s.Tokens()
+		for reason, n := range refused {
+			to.number(fs.tokens, float64(n), reason)
+		}
+		to.number(fs.revocations, float64(revocations))
 	}
 	if s.API != nil {
 		m.collectAPI(to, s.API.Stats())

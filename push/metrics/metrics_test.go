@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-push/sluice/push/metrics"
 )
 
-// TestScrape: the same is shown in all forms, and only Protobuf has the native histograms.
+// TestScrape: all formats contain the same, and only Protobuf has the native histograms.
 func TestScrape(t *testing.T) {
 	p := newPlace(t)
 	p.join(t, "a", "ticks:x", "quotes:x")
@@ -35,9 +35,9 @@ func TestScrape(t *testing.T) {
 	delays := func(f map[string]*dto.MetricFamily, path string) *dto.Histogram {
 		return find(f["sluice_delivery_delay_seconds"], "path", path).GetHistogram()
 	}
-	testwait.True(t, "all is observed", func() bool { // one that came while its session was busy is late
+	testwait.True(t, "all is observed", func() bool { // one that came while its session was busy is read from the log
 		f := scrape(t, p.metrics, asText)
-		return delays(f, "live").GetSampleCount()+delays(f, "late").GetSampleCount() == 7
+		return delays(f, "live").GetSampleCount()+delays(f, "log").GetSampleCount() == 7
 	})
 	for _, form := range []string{asText, asProtobuf} {
 		got := scrape(t, p.metrics, form)
@@ -52,10 +52,11 @@ func TestScrape(t *testing.T) {
 			{2, "sluice_subscriptions", []string{"namespace", "ticks"}},
 			{2, "sluice_sessions", nil},
 			{1, "sluice_ready", nil},
+			{0, "sluice_limits_exceeded_total", []string{"limit", "sessions_per_user", "enforced", "true"}},
 			{1, "sluice_api_requests_total", []string{"method", "publish", "outcome", "unknown_channel"}},
 			{1, "sluice_broker_connected", []string{"kind", "memory"}},
 			{1, "sluice_build_info", []string{"version", "v1"}},
-			{0, "sluice_disconnects_total", []string{"transport", "sse", "code", "3001"}},
+			{0, "sluice_disconnects_total", []string{"transport", "uni_sse", "code", "3001"}},
 		} {
 			if v := value(got[want.name], want.labels...); v != want.value {
 				t.Errorf("%s: %s%v = %v, want %v", form, want.name, want.labels, v, want.value)
@@ -79,7 +80,7 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// TestBeforeTheNode: while the broker is waited for the process is shown already, and that it is not ready.
+// TestBeforeTheNode: while the node waits for its broker, the metrics of the process are exported, and that the node is not ready.
 func TestBeforeTheNode(t *testing.T) {
 	got := scrape(t, metrics.New(nil), asText)
 	if value(got["sluice_ready"]) != 0 || got["go_goroutines"] == nil || got["sluice_sessions"] != nil {
@@ -87,7 +88,7 @@ func TestBeforeTheNode(t *testing.T) {
 	}
 }
 
-// TestUnderLoad: scraping while everything goes on.
+// TestUnderLoad: scrapes work under load.
 func TestUnderLoad(t *testing.T) {
 	p := newPlace(t)
 	for i := range 100 {
@@ -133,10 +134,10 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// row finds a metric in docs/metrics.md: name, type, labels.
+// row matches a metric in docs/metrics.md: name, type, labels.
 var row = regexp.MustCompile("(?m)^\\| `(sluice_[a-z0-9_]+)` \\| (counter|gauge|histogram) \\|([^|]*)\\| [^|]{20,}\\|$")
 
-// mention finds names in text and examples.
+// mention matches names in text and examples.
 var mention = regexp.MustCompile(`sluice_[a-z0-9_]+`)
 
 // TestDocumentation: every metric is documented, with its type and labels, and nothing else is.
@@ -204,7 +205,7 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// BenchmarkStats is what a scrape asks of the hub and the gateway.
+// BenchmarkStats reads the counters of the hub and the gateway, as a scrape does.
 func BenchmarkStats(b *testing.B) {
 	for _, sessions := range []int{0, 10_000} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {

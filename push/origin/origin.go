@@ -1,5 +1,5 @@
-// Package origin decides which web pages may use a node, by the Origin header that browsers send (RFC 6454, section 7) and the host that was
-// asked for. It guards against pages of other sites, not against programs, which may send what they like.
+// Package origin decides which web pages may use a node, by the Origin header that browsers send (RFC 6454, section 7) and the host of the
+// request. It protects against pages of other sites, but not against programs, which may send any header.
 package origin
 
 import (
@@ -12,18 +12,18 @@ import (
 	"strings"
 )
 
-// pattern is an origin in the form that browsers send, with a host that may stand for all below it.
+// pattern is an origin in the form that browsers send, whose host may stand for all names below it.
 type pattern struct {
 	scheme string
-	host   string // lower case, without brackets; of a wildcard what follows the star, with its point
-	port   string // empty when it is the scheme's own
-	below  bool   // host is the end of the names that match
+	host   string // lower case, without brackets; in a wildcard, the part after the star, with its point
+	port   string // empty if it is the scheme's default
+	below  bool   // a wildcard: names that end with host match
 }
 
 // defaultPorts are the ports that browsers leave out of an origin.
 var defaultPorts = map[string]string{"http": "80", "https": "443"}
 
-// Check returns why no page can have an origin that s allows, or nil: for settings.
+// Check returns an error if a setting is not valid: an origin, a wildcard, "null" or "*".
 func Check(s string) error {
 	if s == "*" || s == "null" {
 		return nil
@@ -32,7 +32,7 @@ func Check(s string) error {
 	return err
 }
 
-// parse reads an origin, and a wildcard if one is allowed.
+// parse parses an origin, or also a wildcard if wildcard is true.
 func parse(s string, wildcard bool) (pattern, error) {
 	var p pattern
 	scheme, rest, ok := strings.Cut(s, "://")
@@ -40,7 +40,7 @@ func parse(s string, wildcard bool) (pattern, error) {
 		return p, errors.New("use the form https://example.org or https://example.org:8443")
 	}
 	if !isScheme(scheme) {
-		return p, fmt.Errorf("%q is not a scheme: use https or http", scheme)
+		return p, fmt.Errorf("unknown scheme %q: use https or http", scheme)
 	}
 	for _, c := range []byte(rest) {
 		switch {
@@ -73,13 +73,13 @@ func parse(s string, wildcard bool) (pattern, error) {
 	return p, nil
 }
 
-// isScheme says whether s can be the scheme of a URL (RFC 3986, section 3.1).
+// isScheme reports whether s can be the scheme of a URL (RFC 3986, section 3.1).
 func isScheme(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	return strings.Trim(s[:1], letters) == "" && strings.Trim(s, letters+"0123456789+-.") == ""
 }
 
-// splitPort divides a host with or without a port.
+// splitPort splits a host with an optional port.
 func splitPort(s string) (host, port string, err error) {
 	switch i := strings.LastIndexByte(s, ':'); {
 	case len(s) > 2 && s[0] == '[' && s[len(s)-1] == ']':
@@ -103,15 +103,15 @@ func splitPort(s string) (host, port string, err error) {
 	return host, port, nil
 }
 
-// Rules are the pages that may use a node. The zero value allows those of the node's own host. They may be used concurrently.
+// Rules say which pages may use a node. The zero value allows pages of the node's own host. All methods may be called concurrently.
 type Rules struct {
 	all      bool
 	null     bool
 	patterns []pattern
 }
 
-// New makes rules of settings: origins, "https://*.example.org" for all hosts below a domain, "null" for pages without an origin of
-// their own, and "*" for all. What [Check] refuses allows nothing.
+// New returns rules for settings: origins, "https://*.example.org" for all hosts below a domain, "null" for pages without an origin of their
+// own, and "*" for all. A setting that [Check] refuses allows nothing.
 func New(allowed []string) *Rules {
 	r := &Rules{all: slices.Contains(allowed, "*"), null: slices.Contains(allowed, "null")}
 	for _, s := range allowed {
@@ -122,11 +122,11 @@ func New(allowed []string) *Rules {
 	return r
 }
 
-// Allow reports whether the page that sends a request may: one that the settings name, or one of the host that was asked for. A request
-// without an origin comes from no page. One with two is refused.
+// Allow reports whether a request is allowed: if it comes from a page that the settings name, or from a page of the host that it is sent to. A
+// request without an Origin header comes from no page and is allowed. A request with two of them is not.
 //
-// The port of the host counts if there is one, and the default one is as good as none. Proxies drop it or write it out, so a host without
-// one matches a page of the same host with any.
+// If the request's host has a port, the port of the origin must be equal, where the scheme's default port equals none. Proxies drop the port or
+// write it out, so a host without a port matches a page of the same host with any port.
 func (r *Rules) Allow(q *http.Request) bool {
 	switch origins := q.Header["Origin"]; len(origins) {
 	case 0:
@@ -137,7 +137,7 @@ func (r *Rules) Allow(q *http.Request) bool {
 	return false
 }
 
-// AllowOrigin is Allow for the value of the header and the host that was asked for. An empty value is none.
+// AllowOrigin is Allow for the value of the header and the host of the request. An empty value means that there is no header.
 func (r *Rules) AllowOrigin(origin, host string) bool {
 	if origin == "" || r.all {
 		return true
@@ -159,7 +159,7 @@ func (p pattern) matches(o pattern) bool {
 	return p.host == o.host || p.below && strings.HasSuffix(o.host, p.host)
 }
 
-// isOf reports whether a page of o comes from a host, as a request names it.
+// isOf reports whether o is an origin of a host, as a request names it.
 func (o pattern) isOf(host string) bool {
 	name, port, err := splitPort(host)
 	if err != nil || !strings.EqualFold(name, o.host) {
@@ -168,8 +168,8 @@ func (o pattern) isOf(host string) bool {
 	return port == "" || port == o.port || o.port == "" && port == defaultPorts[o.scheme]
 }
 
-// Local reports whether a request names a host that is always this machine: "localhost", a name below it, or a loopback address. A page
-// whose own name was made to point to a loopback address (DNS rebinding) names another.
+// Local reports whether a request names a host that is always this machine: "localhost", a name below it, or a loopback address. If an attacker
+// makes the name of a page point to a loopback address (DNS rebinding), requests carry that name, and Local returns false.
 func Local(q *http.Request) bool {
 	name, _, err := splitPort(q.Host)
 	if err != nil {

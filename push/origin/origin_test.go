@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-push/sluice/push/origin"
 )
 
-// Settings that no page can match are refused, with what to write instead.
+// Settings that no page can match are refused, with a proposal.
 func TestCheck(t *testing.T) {
 	for _, s := range []string{
 		"*", "null", "https://example.org", "http://localhost:3000", "HTTPS://Example.ORG", "https://example.org:443", "https://*.example.org",
@@ -115,7 +115,7 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// What is allowed is what a browser can send, and never reads as two origins.
+// An allowed origin is one that a browser can send, and never parses as two origins.
 func FuzzAllow(f *testing.F) {
 	f.Add("https://*.example.org", "https://a.example.org", "node:8000")
 	f.Add("null", "http://[::1]", "[::1]:80")

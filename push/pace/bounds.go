@@ -7,23 +7,23 @@ import (
 	"github.com/sluice-push/sluice/push"
 )
 
-// Bounds are what clients, or back ends for them, say about how they are served; nil means that it stays as it is.
+// Bounds are the limits that a client, or a back end for it, sets on its deliveries. A nil field leaves the limit as it is.
 type Bounds struct {
-	// Interval is the shortest time between two services of a subscription; less than 0: as often as its namespace allows.
+	// Interval is the shortest time between two deliveries to a subscription. Less than 0: the shortest that the namespace allows.
 	Interval *time.Duration
-	// Bandwidth is how many bytes of publications a second a connection is sent at most; 0: as many as the node allows.
+	// Bandwidth is the largest number of bytes of publications a second for a connection. 0: as many as the node allows.
 	Bandwidth *int64
 }
 
-// BoundsOf returns bounds as clients and back ends say them: an interval in milliseconds, 0 for as often as the namespace allows, and a
-// bandwidth in bytes a second; nil where nothing is said. The error says which of the two makes no sense, and what would.
+// BoundsOf returns the bounds for an interval in milliseconds, where 0 means the shortest that the namespace allows, and a bandwidth in bytes a
+// second. A nil argument leaves the limit as it is. The error names the invalid argument and the valid range.
 func BoundsOf(interval, bandwidth *int64) (b Bounds, err error) {
 	const most = int64(push.MaxInterval / time.Millisecond)
 	switch {
 	case interval != nil && (*interval < 0 || *interval > most):
-		return b, fmt.Errorf("interval is %d milliseconds, it has to be from 0 to %d", *interval, most)
+		return b, fmt.Errorf("interval is %d milliseconds: use 0 to %d", *interval, most)
 	case bandwidth != nil && *bandwidth < 0:
-		return b, fmt.Errorf("bandwidth is %d, it has to be 0 or more bytes a second", *bandwidth)
+		return b, fmt.Errorf("bandwidth is %d: use 0 or more bytes per second", *bandwidth)
 	}
 	if interval != nil {
 		d := time.Duration(*interval) * time.Millisecond

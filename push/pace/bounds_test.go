@@ -19,10 +19,10 @@ func TestBoundsOf(t *testing.T) {
 		{name: "both", interval: number(200), bandwidth: number(5), want: 200 * time.Millisecond},
 		{name: "as often as may be", interval: number(0), want: -1},
 		{name: "the longest", interval: number(86_400_000), want: 24 * time.Hour},
-		{name: "too long", interval: number(86_400_001), complaint: "interval is 86400001 milliseconds, it has to be from 0 to 86400000"},
-		{name: "less than none", interval: number(-1), complaint: "interval is -1 milliseconds, it has to be from 0 to 86400000"},
+		{name: "too long", interval: number(86_400_001), complaint: "interval is 86400001 milliseconds: use 0 to 86400000"},
+		{name: "less than none", interval: number(-1), complaint: "interval is -1 milliseconds: use 0 to 86400000"},
 		{name: "no bandwidth of its own", bandwidth: number(0)},
-		{name: "less than nothing", bandwidth: number(-1), complaint: "bandwidth is -1, it has to be 0 or more bytes a second"},
+		{name: "less than nothing", bandwidth: number(-1), complaint: "bandwidth is -1: use 0 or more bytes per second"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, err := pace.BoundsOf(tt.interval, tt.bandwidth)

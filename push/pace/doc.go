@@ -1,26 +1,26 @@
-// Package pace decides when a client's subscriptions are served, where they may not be served at once: because a subscription has
-// a shortest interval, or the client so many bytes a second.
+// Package pace limits the rate of deliveries to one client. It decides when each of the client's subscriptions is served, if a subscription has
+// a shortest interval or the client a bandwidth.
 //
-// It is pure: it starts no goroutine, reads no clock and locks nothing. Times are nanoseconds since any moment, of a clock that never
-// goes back. A [Pacer] belongs to one client; what it knows of a subscription is an [Item]. It holds nothing that is to be sent: whoever is
-// served late reads its channel late, and finds what is newest then.
+// The package is pure: it starts no goroutine, reads no clock and takes no locks. Times are nanoseconds since any moment, of a clock that never
+// goes back. A [Pacer] belongs to one client, and an [Item] is its state of one subscription. The Pacer holds no data to send: a subscription
+// that is served late reads its channel late, and gets the newest entries then.
 //
-//	Add     there is something for a subscription
-//	Next    whose turn it is now
-//	Spend   how many bytes that took
-//	Served  whether it has all there was, so that its interval begins; Passed, if there was nothing after all
-//	When    at what time to ask again
+//	Add       a subscription has something to send
+//	Next      returns the subscription to serve now
+//	Consume   counts the bytes that were sent
+//	Served    ends the service of an item, and begins the interval if everything was sent; Skipped ends it if there was nothing to send
+//	NextTime  returns the time for the next call of Next
 //
-// # Who goes first
+// # Order
 //
-// Among the subscriptions that may be served the highest priority goes first, and within a priority the one that has waited longest.
-// But where somebody has waited for a second or more, every other turn is of the one that has waited longest of all: a lower priority is
-// slower, never still, and has half of the turns at most.
+// Among the subscriptions that may be served, the highest priority goes first, and within a priority the one that has waited longest. If a
+// subscription has waited for a second or more, every other turn goes to the one that has waited longest of all. So a lower priority is slower
+// but never starves, and takes at most half of the turns.
 //
 // # Bytes a second
 //
-// The bandwidth is a virtual schedule, as in the generic cell rate algorithm (ITU-T I.371, Annex A): what is sent moves the moment at
-// which all of it would be through at that rate, and while that moment lies ahead nobody has a turn. A client that was sent less than it may
-// have is given what it saved, for a tenth of a second at most. So in any span of time a client gets the bandwidth times the span, a tenth
-// of a second's bytes, and what the last turn took beyond its [Pacer.Room].
+// The bandwidth is a virtual schedule, as in the generic cell rate algorithm (ITU-T I.371, Annex A). Sent bytes move the time at which all of
+// them are through at that rate. While that time is in the future, no subscription has a turn. A client that was sent less than its bandwidth
+// may use the rest later, up to a tenth of a second's worth. So in any span of time a client gets at most the bandwidth times the span, plus a
+// tenth of a second's bytes, plus the bytes of the last turn beyond its [Pacer.Available].
 package pace

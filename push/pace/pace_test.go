@@ -13,17 +13,17 @@ const (
 	milli  = 1_000_000
 )
 
-// sub is a subscription of the model: how much there is for it, and what became of it.
+// sub is a subscription of the model: its amount of data to send, and its history.
 type sub struct {
 	item     *pace.Item[*sub]
 	priority int
 	news     bool
-	newsAt   int64 // since when there is something, 0 if there is nothing
+	newsAt   int64 // when it got something to send, 0 if there is nothing
 	ends     []int64
-	left     int // turns that what there is takes
+	left     int // the turns that the rest takes
 }
 
-// sent is what one turn took.
+// sent is the result of one turn.
 type sent struct{ at, bytes int64 }
 
 // world serves subscriptions of one client at random times.
@@ -45,7 +45,7 @@ func (w *world) publish() {
 	w.p.Add(s.item, w.now)
 }
 
-// serve gives all turns that there are now, and reports how many.
+// serve performs all turns that are possible now, and returns their number.
 func (w *world) serve(most int) (turns int) {
 	for turns < most {
 		it := w.p.Next(w.now)
@@ -60,10 +60,10 @@ func (w *world) serve(most int) (turns int) {
 		if n := len(s.ends); n > 0 && w.now-s.ends[n-1] < it.Interval() {
 			w.t.Fatalf("served %d ns after it had all, the interval is %d", w.now-s.ends[n-1], it.Interval())
 		}
-		room := int64(w.p.Room(w.now))
+		room := int64(w.p.Available(w.now))
 		bytes := min(room, int64(w.r.IntN(2000))) + int64(w.r.IntN(500))
 		w.over = max(w.over, bytes-room)
-		w.p.Spend(w.now, bytes)
+		w.p.Consume(w.now, bytes)
 		w.sent = append(w.sent, sent{w.now, bytes})
 		if s.left--; s.left > 0 {
 			w.p.Served(it, w.now, false)
@@ -76,8 +76,8 @@ func (w *world) serve(most int) (turns int) {
 	return turns
 }
 
-// Whatever happens: nobody is served twice within its interval, no span of time has more bytes than its bandwidth makes, nobody who has
-// something is forgotten, and When says when to look again.
+// For random operations: no subscription is served twice within its interval, no span of time exceeds its bandwidth, no subscription with
+// something to send is forgotten, and NextTime returns the time of the next turn.
 func TestPacerModel(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runModel(t, seed) })
@@ -105,7 +105,7 @@ func runModel(t *testing.T, seed uint64) {
 		case 0:
 			w.now += w.r.Int64N(50 * milli)
 		case 1:
-			if at := w.p.When(); at != pace.Never {
+			if at := w.p.NextTime(); at != pace.Never {
 				w.now = max(w.now, at)
 				if w.serve(1) == 0 {
 					t.Fatalf("nobody had a turn when there was to be one, at %d", w.now)
@@ -115,13 +115,13 @@ func runModel(t *testing.T, seed uint64) {
 			w.publish()
 		case 4:
 			w.serve(1 + w.r.IntN(5))
-			if at := w.p.When(); at > w.now && w.p.Next(w.now) != nil {
+			if at := w.p.NextTime(); at > w.now && w.p.Next(w.now) != nil {
 				t.Fatalf("somebody has a turn at %d, not only at %d", w.now, at)
 			}
 		}
 	}
-	for w.p.When() != pace.Never {
-		w.now = max(w.now, w.p.When())
+	for w.p.NextTime() != pace.Never {
+		w.now = max(w.now, w.p.NextTime())
 		w.serve(1)
 	}
 	for i, s := range w.subs {
@@ -134,7 +134,7 @@ func runModel(t *testing.T, seed uint64) {
 	}
 }
 
-// checkBandwidth looks at all spans from one turn to another.
+// checkBandwidth checks all spans from one turn to another.
 func (w *world) checkBandwidth(bandwidth int64) {
 	for i := 0; i < len(w.sent); i += 7 {
 		bytes := int64(0)
@@ -149,7 +149,7 @@ func (w *world) checkBandwidth(bandwidth int64) {
 	}
 }
 
-// newSub returns a subscription that always has something.
+// newSub returns a subscription that always has something to send.
 func newSub(p *pace.Pacer[*sub], interval int64, priority int) *sub {
 	s := &sub{priority: priority}
 	s.item = pace.NewItem(s, interval, priority)
@@ -157,7 +157,8 @@ func newSub(p *pace.Pacer[*sub], interval int64, priority int) *sub {
 	return s
 }
 
-// Within a priority who has waited longest goes first, and a higher priority goes before a lower one while that has not waited long.
+// Within a priority the subscription that has waited longest goes first. A higher priority goes before a lower one until the lower one has
+// waited long.
 func TestPacerOrder(t *testing.T) {
 	var p pace.Pacer[*sub]
 	low, a, b := newSub(&p, 0, 1), newSub(&p, 0, 5), newSub(&p, 0, 5)
@@ -169,7 +170,7 @@ func TestPacerOrder(t *testing.T) {
 		p.Served(it, int64(i), false)
 	}
 	for i, want := range []*sub{low, b, a, low} { // from when it has waited for a second it has every other turn
-		now := pace.Patience * int64(i+1)
+		now := pace.StarvationThreshold * int64(i+1)
 		it := p.Next(now)
 		if it == nil || it.Value != want {
 			t.Fatalf("turn %d under patience is of priority %d", i, it.Value.priority)
@@ -196,7 +197,7 @@ func TestPacerStarvation(t *testing.T) {
 		turns[it.Value]++
 		p.Served(it, now, false)
 	}
-	for _, s := range low { // each at least once in Patience, give or take the others' turns
+	for _, s := range low { // each at least once in StarvationThreshold, give or take the others' turns
 		if turns[s] < 8 {
 			t.Errorf("a low priority had %d turns in ten seconds", turns[s])
 		}
@@ -210,17 +211,17 @@ func TestPacerStarvation(t *testing.T) {
 	}
 }
 
-// An interval that is changed counts from when the item was last served.
+// A changed interval counts from the time at which the item was last served.
 func TestPacerSetInterval(t *testing.T) {
 	var p pace.Pacer[*sub]
 	s := newSub(&p, second, 0)
 	p.Served(p.Next(0), 0, true)
 	p.Add(s.item, 1)
-	if at := p.When(); at != second {
+	if at := p.NextTime(); at != second {
 		t.Fatalf("opens at %d", at)
 	}
 	p.SetInterval(s.item, 1, 3*second)
-	if at := p.When(); at != 3*second {
+	if at := p.NextTime(); at != 3*second {
 		t.Fatalf("opens at %d after it was made longer", at)
 	}
 	p.SetInterval(s.item, second, second/2)
@@ -228,30 +229,30 @@ func TestPacerSetInterval(t *testing.T) {
 		t.Fatal("not served when its interval was made shorter than the time since it was")
 	}
 	p.Served(s.item, second, true)
-	if at := p.When(); at != pace.Never {
+	if at := p.NextTime(); at != pace.Never {
 		t.Fatalf("When is %d though nobody has anything", at)
 	}
 }
 
-// Bandwidth that is changed keeps the debt, and what was not taken is given back.
+// A change of the bandwidth keeps the debt, and bytes that were not sent are given back.
 func TestPacerBandwidth(t *testing.T) {
 	var p pace.Pacer[*sub]
 	s := newSub(&p, 0, 0)
 	p.SetBandwidth(0, 1000)
-	if room := p.Room(0); room != 1 {
+	if room := p.Available(0); room != 1 {
 		t.Errorf("room for %d bytes at the beginning", room)
 	}
 	p.Served(p.Next(0), 0, false)
-	p.Spend(0, 500)
-	if at := p.When(); at != second/2 {
+	p.Consume(0, 500)
+	if at := p.NextTime(); at != second/2 {
 		t.Errorf("500 bytes at 1000 a second are through at %d", at)
 	}
 	p.SetBandwidth(0, 250)
-	if at := p.When(); at != 2*second {
+	if at := p.NextTime(); at != 2*second {
 		t.Errorf("500 bytes at 250 a second are through at %d", at)
 	}
-	p.Spend(0, -250)
-	if at := p.When(); at != second {
+	p.Consume(0, -250)
+	if at := p.NextTime(); at != second {
 		t.Errorf("250 bytes at 250 a second are through at %d", at)
 	}
 	p.SetBandwidth(0, 0)
@@ -260,7 +261,7 @@ func TestPacerBandwidth(t *testing.T) {
 	}
 }
 
-// An item can be removed wherever it is, also during its turn, and is not served afterwards.
+// An item can be removed in any state, also during its turn, and is not served afterwards.
 func TestPacerRemove(t *testing.T) {
 	var p pace.Pacer[*sub]
 	a, b, c := newSub(&p, 0, 3), newSub(&p, second, 3), newSub(&p, 0, 3)
@@ -273,17 +274,17 @@ func TestPacerRemove(t *testing.T) {
 	p.Served(p.Next(0), 0, true) // b
 	p.Add(b.item, 1)
 	p.Remove(b.item)
-	if at := p.When(); at != pace.Never || p.Next(10*second) != nil {
+	if at := p.NextTime(); at != pace.Never || p.Next(10*second) != nil {
 		t.Errorf("When is %d, all are removed", at)
 	}
 }
 
-// A turn in which there is nothing does not begin the interval.
+// A turn with nothing to send does not begin the interval.
 func TestPacerPassed(t *testing.T) {
 	var p pace.Pacer[*sub]
 	s := newSub(&p, second, 0)
-	p.Passed(p.Next(0))
-	if at := p.When(); at != pace.Never {
+	p.Skipped(p.Next(0))
+	if at := p.NextTime(); at != pace.Never {
 		t.Errorf("When is %d, nobody has anything", at)
 	}
 	p.Add(s.item, 1)
@@ -292,30 +293,30 @@ func TestPacerPassed(t *testing.T) {
 	}
 }
 
-// Who may be served at once is served like with a turn.
+// An item that Allows admits and is served without Next counts as served in a turn.
 func TestPacerFree(t *testing.T) {
 	var p pace.Pacer[*sub]
 	s := &sub{}
 	s.item = pace.NewItem(s, second, 0)
-	if !p.Free(s.item, 0) {
+	if !p.Allows(s.item, 0) {
 		t.Fatal("nobody waits, and it is not free")
 	}
 	p.Served(s.item, 0, true)
-	if p.Free(s.item, 1) {
+	if p.Allows(s.item, 1) {
 		t.Error("free within its interval")
 	}
-	if !p.Free(s.item, second) {
+	if !p.Allows(s.item, second) {
 		t.Error("not free after its interval")
 	}
 	p.SetBandwidth(second, 1)
-	p.Spend(second, 2)
-	if p.Free(s.item, second) {
+	p.Consume(second, 2)
+	if p.Allows(s.item, second) {
 		t.Error("free without bandwidth")
 	}
 	other := &sub{}
 	other.item = pace.NewItem(other, 0, 0)
 	p.Add(other.item, second)
-	if p.Free(s.item, 100*second) {
+	if p.Allows(s.item, 100*second) {
 		t.Error("free while another waits")
 	}
 }
@@ -334,7 +335,7 @@ func BenchmarkPacer(b *testing.B) {
 				now += milli
 				p.Add(items[i%n], now)
 				it := p.Next(now)
-				p.Spend(now, 300)
+				p.Consume(now, 300)
 				p.Served(it, now, true)
 			}
 		})

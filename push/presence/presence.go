@@ -1,5 +1,5 @@
-// Package presence says who is there, on all nodes that share a broker: the clients of each channel, and the nodes. Each is a lease, which
-// vanishes by itself when nobody renews it.
+// Package presence stores which clients are in which channels, and which nodes are up, for all nodes that share a broker. Each entry is a lease,
+// which vanishes by itself if its owner does not renew it.
 package presence
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// The keys of leases. A channel name has no control characters, so the NUL ends it.
+// The prefixes of the leases' keys. A channel name has no control characters, so a NUL ends it.
 const (
 	nodes   = "node/"
 	clients = "presence/"
@@ -22,13 +22,13 @@ const (
 
 func in(channel string) string { return clients + channel + "\x00" }
 
-// Book is where it is written down. Its methods may be called concurrently; errors are the broker's.
-type Book struct {
+// Registry stores the entries in the leases of a broker. All methods may be called concurrently. Their errors are the broker's.
+type Registry struct {
 	Leases broker.Leases
-	TTL    time.Duration // how long what is not renewed stays
+	TTL    time.Duration // how long an entry stays that is not renewed
 }
 
-// record is a client as its lease holds it.
+// record is the value of a client's lease.
 type record struct {
 	User     string          `json:"user,omitempty"`
 	Client   string          `json:"client"`
@@ -36,27 +36,27 @@ type record struct {
 	ChanInfo json.RawMessage `json:"chan_info,omitempty"`
 }
 
-// NewKey returns the key of a client that is about to enter a channel. Each time it is another, so that the end of one subscription
-// cannot take the next of the same client away.
+// NewKey returns a new key for a client that is about to enter a channel. Every call returns another one. So the end of a subscription cannot
+// remove the entry of the same client's next one.
 func NewKey(channel string) string { return in(channel) + rand.Text() }
 
-// Enter has a client show up under a key, or keeps it there.
-func (b *Book) Enter(ctx context.Context, key string, c *push.ClientInfo) error {
+// Enter adds a client under a key, or renews its entry.
+func (r *Registry) Enter(ctx context.Context, key string, c *push.ClientInfo) error {
 	var value bytes.Buffer
 	enc := json.NewEncoder(&value)
-	enc.SetEscapeHTML(false) // what others are shown is what was given
+	enc.SetEscapeHTML(false) // other clients get the JSON unchanged
 	if err := enc.Encode(record{c.User, c.Client, c.ConnInfo, c.ChanInfo}); err != nil {
 		return err
 	}
-	return b.Leases.PutLease(ctx, broker.Lease{Key: key, Value: value.Bytes()}, b.TTL)
+	return r.Leases.PutLease(ctx, broker.Lease{Key: key, Value: value.Bytes()}, r.TTL)
 }
 
-// Leave has it vanish at once.
-func (b *Book) Leave(ctx context.Context, key string) error { return b.Leases.DropLease(ctx, key) }
+// Leave removes an entry at once.
+func (r *Registry) Leave(ctx context.Context, key string) error { return r.Leases.DropLease(ctx, key) }
 
-// Clients returns who is in a channel, by client.
-func (b *Book) Clients(ctx context.Context, channel string) (map[string]*push.ClientInfo, error) {
-	leases, err := b.Leases.ListLeases(ctx, in(channel))
+// Clients returns the clients in a channel, by client ID.
+func (r *Registry) Clients(ctx context.Context, channel string) (map[string]*push.ClientInfo, error) {
+	leases, err := r.Leases.ListLeases(ctx, in(channel))
 	if err != nil {
 		return nil, err
 	}
@@ -64,14 +64,14 @@ func (b *Book) Clients(ctx context.Context, channel string) (map[string]*push.Cl
 	for _, l := range leases {
 		var r record
 		if err := json.Unmarshal(l.Value, &r); err != nil {
-			continue // not written by a Book
+			continue // not written by a Registry
 		}
 		out[r.Client] = &push.ClientInfo{User: r.User, Client: r.Client, ConnInfo: r.ConnInfo, ChanInfo: r.ChanInfo}
 	}
 	return out, nil
 }
 
-// Users returns how many users the clients of a channel are.
+// Users returns the number of different users among the clients of a channel.
 func Users(clients map[string]*push.ClientInfo) int {
 	users := map[string]bool{}
 	for _, c := range clients {
@@ -80,7 +80,7 @@ func Users(clients map[string]*push.ClientInfo) int {
 	return len(users)
 }
 
-// Node is what a node says of itself.
+// Node is the entry of a node.
 type Node struct {
 	ID       string `json:"id"`
 	Name     string `json:"name"`
@@ -92,21 +92,23 @@ type Node struct {
 	Uptime   int64  `json:"uptime"` // seconds
 }
 
-// Announce has a node show up, or keeps it there, as it is now.
-func (b *Book) Announce(ctx context.Context, n *Node) error {
+// Announce adds a node, or renews its entry with new values.
+func (r *Registry) Announce(ctx context.Context, n *Node) error {
 	value, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}
-	return b.Leases.PutLease(ctx, broker.Lease{Key: nodes + n.ID, Value: value}, b.TTL)
+	return r.Leases.PutLease(ctx, broker.Lease{Key: nodes + n.ID, Value: value}, r.TTL)
 }
 
-// Retire has a node vanish at once.
-func (b *Book) Retire(ctx context.Context, id string) error { return b.Leases.DropLease(ctx, nodes+id) }
+// Retire removes a node at once.
+func (r *Registry) Retire(ctx context.Context, id string) error {
+	return r.Leases.DropLease(ctx, nodes+id)
+}
 
-// Others returns the live nodes but one, each as it last said.
-func (b *Book) Others(ctx context.Context, id string) ([]Node, error) {
-	leases, err := b.Leases.ListLeases(ctx, nodes)
+// Others returns the live nodes except one, each with its last announced values.
+func (r *Registry) Others(ctx context.Context, id string) ([]Node, error) {
+	leases, err := r.Leases.ListLeases(ctx, nodes)
 	if err != nil {
 		return nil, err
 	}

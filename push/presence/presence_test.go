@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-push/sluice/push/presence"
 )
 
-func newBook(t *testing.T) (b presence.Book, closeBroker func()) {
+func newRegistry(t *testing.T) (b presence.Registry, closeBroker func()) {
 	t.Helper()
 	m := memory.New(nil)
 	closed := false
@@ -25,7 +25,7 @@ func newBook(t *testing.T) (b presence.Book, closeBroker func()) {
 		}
 	}
 	t.Cleanup(closeBroker)
-	return presence.Book{Leases: m, TTL: time.Minute}, closeBroker
+	return presence.Registry{Leases: m, TTL: time.Minute}, closeBroker
 }
 
 func must(t *testing.T, err error) {
@@ -35,16 +35,16 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func who(t *testing.T, b *presence.Book, channel string) []string {
+func who(t *testing.T, b *presence.Registry, channel string) []string {
 	t.Helper()
 	found, err := b.Clients(t.Context(), channel)
 	must(t, err)
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Clients are as they entered, in their channel alone, until they leave; a client that entered again stays when its first key leaves.
+// Clients are listed as they entered, in their channel only, until they leave. If a client enters twice, it stays when its first key leaves.
 func TestClients(t *testing.T) {
-	b, _ := newBook(t)
+	b, _ := newRegistry(t)
 	ann := push.ClientInfo{User: "u", Client: "ann", ConnInfo: []byte(`{"a":"<&>"}`), ChanInfo: []byte(`[1]`)}
 	first, second := presence.NewKey("news"), presence.NewKey("news")
 	if first == second {
@@ -80,9 +80,9 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// Nodes are as they last said, but for the one who asks, and vanish when they retire.
+// Nodes are listed as they were last announced, except for the asking node, and vanish when they retire.
 func TestNodes(t *testing.T) {
-	b, closeBroker := newBook(t)
+	b, closeBroker := newRegistry(t)
 	one, two := presence.Node{ID: "one", Name: "first", Clients: 1}, presence.Node{ID: "two", Version: "v1", Users: 2, Subs: 3, Channels: 4, Uptime: 5}
 	must(t, b.Announce(t.Context(), &one))
 	must(t, b.Announce(t.Context(), &presence.Node{ID: "two"}))

@@ -6,14 +6,15 @@ import (
 	"github.com/sluice-push/sluice/push"
 )
 
-// Kind says which request a [Command] carries, or which result a [Reply].
+// Kind is the kind of request in a [Command], or of result in a [Reply].
 type Kind uint8
 
 // The kinds. Their order is no part of the protocol.
 const (
-	// KindNone: nothing but the object itself. A command of this kind is the client's pong, a reply the server's ping.
+	// KindNone means that the object is empty apart from its ID. A command of this kind without an ID is the client's pong, and such a reply the
+	// server's ping.
 	KindNone Kind = iota
-	// KindUnknown: an object without any request or result known here. A command of this kind is answered by
+	// KindUnknown means that the object has no request or result known here. The server answers a command of this kind with
 	// [push.ErrMethodNotFound].
 	KindUnknown
 	KindConnect
@@ -31,14 +32,14 @@ const (
 	KindPush // a reply only: it has no ID, see [Push]
 )
 
-// kindNames are the members of a command or a reply, by kind.
+// kindNames are the names of the members that hold the request or result, by kind.
 var kindNames = [...]string{
 	KindNone: "none", KindUnknown: "unknown", KindConnect: "connect", KindSubscribe: "subscribe", KindUnsubscribe: "unsubscribe",
 	KindPublish: "publish", KindPresence: "presence", KindPresenceStats: "presence_stats", KindHistory: "history",
 	KindPing: "ping", KindSend: "send", KindRPC: "rpc", KindRefresh: "refresh", KindSubRefresh: "sub_refresh", KindPush: "push",
 }
 
-// String returns the name that the protocol uses, for instance sub_refresh; for KindNone and KindUnknown none and unknown.
+// String returns the name in the protocol, for instance sub_refresh. For KindNone and KindUnknown it returns none and unknown.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -46,10 +47,10 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// Command is what a client sends: one request with the number by which its reply is recognised. Kind says which of the request
-// fields counts; the others are zero. Slices of bytes in a decoded command are borrowed from the line it was decoded from.
+// Command is a message of a client: one request, with the number that its reply repeats. Kind says which of the request fields is used; the
+// others are zero. Slices of bytes in a decoded command share the memory of the line.
 type Command struct {
-	ID   uint32 // chosen by the client; 0 when no reply is wanted (pong, send)
+	ID   uint32 // chosen by the client; 0 if no reply is wanted (pong, send)
 	Kind Kind
 
 	Connect       ConnectRequest
@@ -68,70 +69,80 @@ type Command struct {
 // IsPong reports whether the command is a client's answer to the server's ping.
 func (c *Command) IsPong() bool { return c.ID == 0 && c.Kind == KindNone }
 
-// ConnectRequest opens a client's session; it is the first command of a connection.
+// Batch is commands for a session whose connection carries only what the server sends. They come beside it, to any node.
+type Batch struct {
+	Session  string // the secret of the session: [ConnectResult].Session
+	Node     string // with the session: [ConnectResult].Node
+	Commands []byte // a frame, in the form of the session
+}
+
+// ConnectRequest opens a client's session. It is the first command of a connection.
 type ConnectRequest struct {
-	Token   string // a JWT, empty for anonymous clients and where something else authenticates
+	Token   string // a JWT; empty for anonymous clients, or if the client is authenticated otherwise
 	Data    []byte // one JSON value of the application, or nil
-	Name    string // which SDK
+	Name    string // of the SDK
 	Version string // of the application
 	Headers map[string]string
-	// Subs are the server-side subscriptions which the client wants to resume, by channel; decoded ones have it as Channel too.
+	// Subs are the server-side subscriptions that the client wants to resume, by channel. In decoded ones Channel is set too.
 	Subs map[string]SubscribeRequest
-	Flag uint64 // bits by which the client announces what it can do; at most [push.MaxOffset]
+	Flag uint64 // bits for the client's abilities; at most [push.MaxOffset]
 }
 
 // Bits of [SubscribeRequest.Flag].
 const (
-	// SubscribeFlagCompaction: the client accepts pushes that name the subscription by a number, which the answer tells
-	// ([SubscribeResult.ID]), instead of the channel. Pushes that end a subscription have its name in any case.
+	// SubscribeFlagCompaction means that the client accepts pushes that name the subscription by a number instead of the channel. The answer
+	// contains the number ([SubscribeResult.ID]). Pushes that end a subscription always name the channel.
 	SubscribeFlagCompaction = 1 << 0
-	// SubscribeFlagRejectUnrecovered: the client wants [push.ErrUnrecoverablePosition] rather than a fresh start.
+	// SubscribeFlagRejectUnrecovered means that the client prefers [push.ErrUnrecoverablePosition] to a fresh start.
 	SubscribeFlagRejectUnrecovered = 1 << 1
+	// SubscribeFlagNumbers, an addition of this server, says that a client of the Protobuf form means SubscribeFlagCompaction. centrifuge-js 5.8
+	// offers compaction in both forms but, where long.js is installed, does not find a subscription by the number that it decodes (_getSub).
+	SubscribeFlagNumbers = 1 << 16
 )
 
-// SubscribeRequest asks for a channel's publications, from now on or from a position on.
+// SubscribeRequest requests a channel's publications, from now on or from a position on.
 type SubscribeRequest struct {
 	Channel string
-	Token   string // authorises this one subscription; empty where the namespace does
+	Token   string // authorises this subscription; empty if the namespace allows it
 	Data    []byte // one JSON value of the application, or nil
 
 	Recover bool // resume from Position
-	// Position is the last one that the client has seen. It counts if Recover is set, and in map subscriptions.
+	// Position is the last one that the client has seen. It is used if Recover is set, and in map subscriptions.
 	Position push.Position
 
 	Positioned  bool // the client wants to know its position
 	Recoverable bool // the client wants to be able to resume
 	JoinLeave   bool // the client wants join and leave pushes
 
-	Delta  string // the delta form the client can apply, for instance "fossil"; empty for none
+	Delta  string // the delta encoding that the client can apply, for instance "fossil"; empty for none
 	Filter []byte // a filter on tags, as JSON (member tf), or nil
 	Flag   uint64 // see SubscribeFlagCompaction; at most [push.MaxOffset]
-	// Type is SubscriptionPlain, SubscriptionMap, or one of the other kinds that SDKs have for special channels.
+	// Type is SubscriptionPlain, SubscriptionMap, or another kind that SDKs have for special channels.
 	Type uint32
 
-	// What follows belongs to map subscriptions.
+	// The following fields are for map subscriptions.
 
 	Phase  uint32 // PhaseState or PhaseStream
-	Limit  int32  // at most so many publications in the answer; 0: as many as the server likes
-	Cursor string // where in the state the answer before ended ([SubscribeResult.Cursor]); empty: at the beginning
+	Limit  int32  // the largest number of publications in the answer; 0: the server chooses
+	Cursor string // where the previous page of the state ended ([SubscribeResult.Cursor]); empty: at the beginning
 }
 
-// Kinds of subscriptions, as [SubscribeRequest.Type] and [PublishRequest.Type] name them.
+// The kinds of subscriptions, for [SubscribeRequest.Type] and [PublishRequest.Type].
 const (
 	SubscriptionPlain = 0
-	// SubscriptionMap: the client keeps the rows of a table by their keys. It is sent the rows in pages, what changed meanwhile, and then
-	// every change.
+	// SubscriptionMap means that the client keeps the rows of a table by their keys. It gets the rows in pages, the changes made meanwhile, and
+	// then every change.
 	SubscriptionMap = 1
 )
 
-// Phases of a map subscription, as [SubscribeRequest.Phase] and [SubscribeResult.Phase] name them (MapPhase of centrifuge-js 5.8).
+// The phases of a map subscription, for [SubscribeRequest.Phase] and [SubscribeResult.Phase] (MapPhase of centrifuge-js 5.8).
 const (
-	PhaseLive   = 0 // an answer only: the client is subscribed
-	PhaseStream = 1 // what has changed since a position
+	PhaseLive   = 0 // in answers only: the client is subscribed
+	PhaseStream = 1 // the changes since a position
 	PhaseState  = 2 // the rows
 )
 
-// ChannelRequest is a request that says nothing but a channel: unsubscribe, presence and presence_stats.
+// ChannelRequest is a request with only a channel: unsubscribe, presence and presence_stats.
 type ChannelRequest struct {
 	Channel string
 }
@@ -143,14 +154,14 @@ type PublishRequest struct {
 	Key     string // the row in a table channel
 	Tags    map[string]string
 	Removed bool   // remove the row of Key
-	Type    uint32 // SubscriptionPlain, or SubscriptionMap when an SDK addresses a channel as a map
+	Type    uint32 // SubscriptionPlain, or SubscriptionMap if the SDK uses the channel as a map
 }
 
-// HistoryRequest asks for publications that a channel keeps, and its position.
+// HistoryRequest requests stored publications of a channel, and its position.
 type HistoryRequest struct {
 	Channel string
-	Limit   int32 // at most so many publications; 0 asks for the position only, −1 for all there are
-	// HasSince says that only publications behind Since are wanted, or with Reverse only those before it.
+	Limit   int32 // the largest number of publications; 0 requests the position only, −1 all
+	// HasSince restricts the answer to publications after Since, or with Reverse before it.
 	HasSince bool
 	Since    push.Position
 	Reverse  bool // newest first
@@ -161,7 +172,7 @@ type SendRequest struct {
 	Data []byte // one JSON value, or nil
 }
 
-// RPCRequest is a call of the application's own.
+// RPCRequest is a call of a method of the application.
 type RPCRequest struct {
 	Method string
 	Data   []byte // one JSON value, or nil

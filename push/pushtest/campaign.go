@@ -11,14 +11,14 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// campaign is publishing by several at once that goes on whatever the broker answers, while something happens to it. Every publication
-// has data of its own. Of the publishers half use idempotency keys and publish again until that is acknowledged; the others
-// publish each once.
+// campaign is a load of concurrent publishers that continue whatever the broker answers, while a check disturbs the broker. Every publication
+// has data of its own. Half of the publishers use idempotency keys and publish again until they get an acknowledgement; the others publish each
+// once.
 type campaign struct {
 	*suite
 	namespace string
-	orders    chan struct{} // one for each publication to make
-	done      atomic.Int64  // publications that are not tried any more
+	orders    chan struct{} // holds one value for each publication to make
+	done      atomic.Int64  // number of publications that are not tried any more
 	cancel    context.CancelFunc
 	ended     sync.WaitGroup
 
@@ -30,10 +30,10 @@ type campaign struct {
 const (
 	campaigners      = 4
 	campaignChannels = 3
-	campaignOrders   = 10_000 // more than any check gives
+	campaignOrders   = 10_000 // more than any check orders
 )
 
-// begin begins a campaign in a namespace that is open. Nothing is published before it is ordered.
+// begin starts a campaign in an open namespace. Its publishers wait for order.
 func (s *suite) begin(namespace string) *campaign {
 	ctx, cancel := context.WithCancel(s.ctx)
 	c := &campaign{
@@ -43,14 +43,14 @@ func (s *suite) begin(namespace string) *campaign {
 		cancel:    cancel,
 		tried:     make(map[string]string),
 	}
-	b := s.broker // not its successor after a crash
+	b := s.broker // publishers keep to this one after a crash
 	for i := range campaigners {
 		c.ended.Go(func() { c.publisher(ctx, b, i) })
 	}
 	return c
 }
 
-// publisher publishes to b as ordered.
+// publisher publishes to b, once for each order.
 func (c *campaign) publisher(ctx context.Context, b broker.Broker, publisher int) {
 	for i := 0; ; i++ {
 		select {
@@ -75,7 +75,7 @@ func (c *campaign) publisher(ctx context.Context, b broker.Broker, publisher int
 	}
 }
 
-// try publishes once.
+// try publishes once, and records the result.
 func (c *campaign) try(ctx context.Context, b broker.Broker, channel, data string, opts broker.PublishOptions) error {
 	c.mu.Lock()
 	c.tried[data] = channel
@@ -91,7 +91,7 @@ func (c *campaign) try(ctx context.Context, b broker.Broker, channel, data strin
 	return nil
 }
 
-// rest leaves a broker that answers with errors a moment to recover. It reports whether to go on.
+// rest waits a moment, after an error, for the broker to recover. It reports whether the caller should continue.
 func rest(ctx context.Context) bool {
 	moment := time.NewTimer(2 * time.Millisecond)
 	defer moment.Stop()
@@ -103,28 +103,28 @@ func rest(ctx context.Context) bool {
 	}
 }
 
-// order has n more publications made.
+// order lets the publishers make n more publications.
 func (c *campaign) order(n int) {
 	for range n {
 		c.orders <- struct{}{}
 	}
 }
 
-// await waits until n publications in all are not tried any more.
+// await waits until n publications in all are acknowledged or given up.
 func (c *campaign) await(n int) {
 	c.Helper()
 	c.eventually(fmt.Sprintf("%d publications were tried", n), func() bool { return c.done.Load() >= int64(n) })
 }
 
-// end ends the campaign: what is under way is given up.
+// end stops the campaign. Pending publications are given up.
 func (c *campaign) end() {
 	c.Helper()
 	c.cancel()
 	c.within("publish without time", c.ended.Wait)
 }
 
-// check complains unless what is there of a campaign that has ended, as where says, is all that was acknowledged, and nothing
-// that was not published, and nothing twice. all are in the order of offsets.
+// check compares the publications found after the end of a campaign with those made: every acknowledged one has to be there, none twice, and
+// none that was never made. where says where they were found, and all are in the order of offsets.
 func (c *campaign) check(where string, all []broker.Message) {
 	c.Helper()
 	byData := make(map[string]uint64)
@@ -155,7 +155,7 @@ func (c *campaign) check(where string, all []broker.Message) {
 	}
 }
 
-// loaded returns all that is kept of the campaign's channels.
+// loaded returns the stored publications of the campaign's channels.
 func (c *campaign) loaded() []broker.Message {
 	c.Helper()
 	var all ledger
@@ -169,7 +169,7 @@ func (c *campaign) loaded() []broker.Message {
 	return all.ordered()
 }
 
-// again does something until it succeeds.
+// again calls f until it succeeds.
 func (s *suite) again(what string, f func() error) {
 	s.Helper()
 	for {
@@ -183,7 +183,7 @@ func (s *suite) again(what string, f func() error) {
 	}
 }
 
-// publishAgain publishes until that succeeds, with an idempotency key so that it is done once.
+// publishAgain publishes until that succeeds, with an idempotency key, so that one publication is stored.
 func (s *suite) publishAgain(channel, data string) (broker.Message, push.Position) {
 	s.Helper()
 	p := push.Publication{Data: []byte(data)}

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Clock is a clock that stands still until it is moved. All methods may be called concurrently. Give [Clock.Now] to whatever takes a
-// func() time.Time.
+// Clock is a clock for tests that stands still until it is moved. All methods may be called concurrently. Pass [Clock.Now] where a func()
+// time.Time is needed.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock returns a clock that shows start.
+// NewClock returns a clock set to start.
 func NewClock(start time.Time) *Clock { return &Clock{now: start} }
 
-// Now returns what the clock shows.
+// Now returns the time of the clock.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// ear is a listener that writes down what it hears.
-type ear struct {
+// controlListener is a listener for control messages that records them.
+type controlListener struct {
 	mu      sync.Mutex
 	heard   []string
 	changed chan struct{}
@@ -22,9 +22,9 @@ type ear struct {
 	stop    func()
 }
 
-func (s *suite) listen(node string) *ear {
+func (s *suite) listen(node string) *controlListener {
 	s.Helper()
-	e := &ear{changed: make(chan struct{})}
+	e := &controlListener{changed: make(chan struct{})}
 	stop, err := s.broker.Listen(s.ctx, node, func(payload []byte) {
 		if e.busy.Swap(true) {
 			e.overlap.Store(true)
@@ -41,8 +41,8 @@ func (s *suite) listen(node string) *ear {
 	return e
 }
 
-// expect waits for as many messages as it wants and complains unless they are these.
-func (e *ear) expect(s *suite, who string, want ...string) {
+// expect waits for as many messages as there are in want, and fails the check unless they are equal.
+func (e *controlListener) expect(s *suite, who string, want ...string) {
 	s.Helper()
 	for {
 		e.mu.Lock()
@@ -65,7 +65,7 @@ func (e *ear) expect(s *suite, who string, want ...string) {
 	}
 }
 
-// tell tells, and spoils the payload afterwards: it is the caller's again.
+// tell sends a control message, and then overwrites the payload, which belongs to the caller again.
 func (s *suite) tell(node, text string) {
 	s.Helper()
 	payload := []byte(text)
@@ -100,7 +100,7 @@ func checkControl(s *suite) {
 	s.within("stop", b.stop)
 }
 
-// checkControlStop: who stopped hears nothing more, the others do; a node may listen again.
+// checkControlStop: a listener that was stopped gets no more messages, and the others do. A node may listen again.
 func checkControlStop(s *suite) {
 	a, b := s.listen("node-a"), s.listen("node-b")
 	s.tell("", "before")

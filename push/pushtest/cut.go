@@ -11,8 +11,8 @@ import (
 
 func cuts(h Harness) bool { return h.Cut != nil }
 
-// checkCut: however often the connection to the server breaks, a follower is given everything in order and nothing twice, what was
-// acknowledged is kept, and what is published again with its idempotency key is stored once.
+// checkCut: however often the connection to the server breaks, a follower gets every publication in order and none twice, acknowledged
+// publications are stored, and a publication that is repeated with its idempotency key is stored once.
 func checkCut(s *suite) {
 	s.open("c", push.Stream, push.History{})
 	first, late := newRecorder(), newRecorder()
@@ -24,7 +24,7 @@ func checkCut(s *suite) {
 		c.await(200*i + 50)
 		s.harness.Cut()
 		if i == 2 {
-			s.harness.Cut() // while it connects again
+			s.harness.Cut() // while the broker reconnects
 		}
 		c.await(200*i + 100)
 	}
@@ -54,7 +54,7 @@ func checkCut(s *suite) {
 	late.expectUpTo(s, end.Offset, append(afterwards, end))
 }
 
-// given returns what a recorder was given of a campaign, up to an offset.
+// given returns the messages of a campaign that a recorder got, up to an offset.
 func (c *campaign) given(r *recorder, last uint64) []broker.Message {
 	c.Helper()
 	var out []broker.Message
@@ -66,7 +66,7 @@ func (c *campaign) given(r *recorder, last uint64) []broker.Message {
 	return out
 }
 
-// expectUpTo is expect for what came up to an offset: publications that were given up may be stored later.
+// expectUpTo is expect for the messages up to an offset. Publications that were given up may be stored later, above it.
 func (r *recorder) expectUpTo(s *suite, last uint64, want []broker.Message) {
 	s.Helper()
 	got := slices.DeleteFunc(r.recorded(s), func(m broker.Message) bool { return m.Offset > last })
@@ -80,7 +80,7 @@ func (r *recorder) expectUpTo(s *suite, last uint64, want []broker.Message) {
 	}
 }
 
-// checkCutServices: control messages are heard again after cuts, by those who listened before, and leases go on.
+// checkCutServices: after cuts, listeners get control messages again without calling Listen again, and leases continue.
 func checkCutServices(s *suite) {
 	e := s.listen("node-a")
 	s.lease("kept", "before", time.Hour)
@@ -101,11 +101,11 @@ func checkCutServices(s *suite) {
 	})
 }
 
-// hearsAgain tells a node something until it hears it: what was told meanwhile may be lost.
-func (s *suite) hearsAgain(e *ear, node, text string) {
+// hearsAgain sends a control message to a node until the node gets it: messages sent meanwhile may be lost.
+func (s *suite) hearsAgain(e *controlListener, node, text string) {
 	s.Helper()
 	s.eventually("control messages are heard again", func() bool {
-		_ = s.broker.Tell(s.ctx, node, []byte(text)) // the server may be out of reach still
+		_ = s.broker.Tell(s.ctx, node, []byte(text)) // the server may not be reachable yet
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		return slices.Contains(e.heard, text)

@@ -13,17 +13,17 @@ import (
 	"github.com/sluice-push/sluice/push/pushtest"
 )
 
-// remote is a broker whose connection can be cut: some of what is published next fails, half of it although it is stored. What is
-// published again with its key is stored once.
+// remote is a broker whose connection can be cut. After a cut some publishes fail, and half of these are stored all the same. A publication that
+// is repeated with its key is stored once.
 type remote struct {
 	planted
 	cuts    atomic.Int64 // how often it was cut
-	failing atomic.Int64 // how many publishes are still to fail
+	failing atomic.Int64 // how many more publishes have to fail
 }
 
 var errConnection = errors.New("the connection was lost")
 
-// cuttable returns a harness with a broker whose connection can be cut. What plants, if it is set, spoils it.
+// cuttable returns a harness with a broker whose connection can be cut. If plants is not nil, it plants a bug in the broker.
 func cuttable(plant func(*remote)) pushtest.Harness {
 	h, _ := open()
 	r := &remote{planted: planted{Broker: h.Broker}}
@@ -81,7 +81,7 @@ func spoiled(publish func(r *remote, c string, p push.Publication) (push.Positio
 	}
 }
 
-// TestPlantedCuts: the checks find a broker that does not get over the loss of its connection.
+// TestPlantedCuts: the checks detect a broker that does not recover from the loss of its connection.
 func TestPlantedCuts(t *testing.T) {
 	tests := []struct {
 		name, check string

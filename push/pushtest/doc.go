@@ -1,5 +1,4 @@
-// Package pushtest is what the tests of the platform have in common: the suite that every broker has to pass, a clock that is moved
-// by hand, and a broker that misbehaves on demand.
+// Package pushtest provides the conformance suite for brokers, a clock that tests set by hand, and a broker with faults on demand.
 //
 // # Testing a broker
 //
@@ -14,24 +13,24 @@
 //		})
 //	}
 //
-// The function opens a broker on an empty store for each check; the suite closes what it is given, and what else was started ends by
-// t.Cleanup. The other fields of [Harness] say what the broker can do besides: a check that needs something the harness does
-// not have is left out. Each check is bounded in time by [Patience]; run it with the race detector.
+// The function opens a broker on an empty store for each check. The suite closes that broker; t.Cleanup has to end anything else that the
+// function started. The other fields of [Harness] describe further abilities of the broker. A check that needs an ability that the harness does
+// not have is left out. [Patience] bounds the time of each check. Run the suite with the race detector.
 //
-// A broker that lets publishers wait for slow followers should be opened with queues of some ten messages and a wait of some ten
-// milliseconds: the suite fills the queues and waits for the refusal. A broker that only keeps time by its own clock is tested with
-// ages of seconds in real time, one with [Harness.Advance] more thoroughly and at once.
+// If a broker lets publishers wait for slow followers, open it with queues of some ten messages and a wait of some ten milliseconds: the suite
+// fills the queues and waits for the refusal. If a broker keeps time only by its own clock, the suite tests it with ages of seconds in real
+// time. With [Harness.Advance] it tests more thoroughly, and at once.
 //
 // # Durable brokers
 //
-// A broker that keeps its data outside of itself offers what can go wrong with that: a restart ([Harness.Reopen]), a crash
-// ([Harness.Crash]), a store that is lost ([Harness.Recreate], and [Harness.Replace] while it is in use), one that was put back from an
-// older copy ([Harness.Snapshot], [Harness.Rewind]), and connections that break ([Harness.Cut]). What has to hold is the same each
-// time: what was acknowledged is there, once and in its place, or the epoch is another one; followers are told. While something is
-// wrong every operation may fail, but it does so within the check's patience, and afterwards all work again without being asked to.
+// A broker that stores its data outside of its process offers the faults that may occur there: a restart ([Harness.Reopen]), a crash
+// ([Harness.Crash]), the loss of the store ([Harness.Recreate], and [Harness.Replace] while it is in use), an older copy of the store
+// ([Harness.Snapshot], [Harness.Rewind]), and broken connections ([Harness.Cut]). The requirement is the same each time: every acknowledged
+// publication is stored, once and in its place, or the epoch is another one; followers are told. During the fault every operation may fail, but
+// has to return within the check's patience. Afterwards all operations have to work again by themselves.
 //
-// What the checks expect is said in package broker. Where brokers may differ, they are lenient: offsets may have gaps, a floor may be
-// higher than necessary as long as it lies below what is shown of a stream, less may be kept than History.Bytes allows, a lease
-// may last a second longer than asked for, a follower that is too slow for what is kept may be told of a gap or hold publishers back,
-// a publish that failed may have stored its publication, once.
+// Package broker specifies what the checks expect. The checks are lenient where brokers may differ: offsets may have gaps, a floor may be higher
+// than necessary as long as it lies below the publications shown of a stream, fewer publications may be stored than History.Bytes allows, a
+// lease may last a second longer than requested, a follower that is too slow for the stored history may get a gap or hold publishers back, and a
+// publish that failed may have stored its publication, once.
 package pushtest

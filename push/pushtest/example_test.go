@@ -33,7 +33,7 @@ func ExampleFaulty() {
 	// 1 false
 }
 
-// A clock that is moved by hand makes a broker forget what is old.
+// A clock that the test advances makes a broker evict old publications.
 func ExampleClock() {
 	ctx := context.Background()
 	clock := pushtest.NewClock(time.Unix(1_700_000_000, 0))
@@ -46,7 +46,7 @@ func ExampleClock() {
 		fmt.Println(err)
 	}
 	clock.Advance(2 * time.Hour)
-	h, err := b.Load(ctx, "chat:1", func(push.Publication) error {
+	h, err := b.Load(ctx, "chat:1", broker.LoadOptions{}, func(broker.Message) error {
 		fmt.Println("never called")
 		return nil
 	})

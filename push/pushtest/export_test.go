@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Complaints runs one check of the suite, with little patience, and returns its complaints. It panics when there is no such check.
+// Complaints runs one check of the suite with a short time limit, and returns its errors. It panics if there is no such check.
 func Complaints(ctx context.Context, name string, patience time.Duration, h Harness) []string {
 	for _, c := range checks {
 		if c.name == name {
@@ -38,7 +38,7 @@ func CheckNames() []string {
 	return out
 }
 
-// witness is a tester that writes down the complaints.
+// witness is a tester that records the errors.
 type witness struct {
 	ctx context.Context
 

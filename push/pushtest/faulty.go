@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// Operation names what [Faulty] can make fail.
+// Operation names an operation that [Faulty] can make fail.
 type Operation string
 
 // The operations.
@@ -24,27 +24,27 @@ const (
 	OpLease   Operation = "lease" // putting, dropping and listing
 )
 
-// Faulty is a broker that misbehaves on demand, for testing what uses brokers. It passes everything on to another broker, except for
-// what it is told to spoil. All methods may be called concurrently, but not from followers.
+// Faulty is a broker with faults on demand, for tests of code that uses brokers. It passes all operations to another broker, except for the
+// requested faults. All methods may be called concurrently, but not from followers.
 type Faulty struct {
-	broker.Broker // what is not touched
+	broker.Broker // all operations without faults
 
 	mu         sync.Mutex
 	failing    map[Operation]error
-	blocked    map[Operation]chan struct{} // closed when the operation may go on
+	blocked    map[Operation]chan struct{} // closed when the operation may continue
 	partitions map[broker.Partition]*faultyPartition
-	partsOf    map[string]int // partitions by namespace
+	partsOf    map[string]int // number of partitions, by namespace
 }
 
-// faultyPartition is how a partition is spoiled. It is guarded by Faulty.mu.
+// faultyPartition holds the faults of a partition. It is guarded by Faulty.mu.
 type faultyPartition struct {
-	epoch     string        // instead of the real one; empty: the real one
-	lives     int           // how often it was reset
-	held      chan struct{} // nil, or closed when delivery goes on
+	epoch     string        // replaces the real one; empty for the real one
+	lives     int           // how often the partition was reset
+	held      chan struct{} // nil, or closed when delivery continues
 	followers []*faultyFollower
 }
 
-// NewFaulty returns a broker that behaves as b does until it is told otherwise. Closing it closes b.
+// NewFaulty returns a broker that behaves as b until a fault is requested. Its Close closes b.
 func NewFaulty(b broker.Broker) *Faulty {
 	return &Faulty{
 		Broker:     b,
@@ -80,7 +80,7 @@ func (f *Faulty) Block(op Operation) (release func()) {
 	}
 }
 
-// Hold keeps back what a partition delivers, until release or Close is called. release may be called again.
+// Hold delays the deliveries of a partition until release or Close is called. release may be called again.
 func (f *Faulty) Hold(p broker.Partition) (release func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,12 +93,12 @@ func (f *Faulty) Hold(p broker.Partition) (release func()) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if part.held == mine {
-			part.goOn()
+			part.resume()
 		}
 	}
 }
 
-// Evict tells the followers of a partition of a gap instead of delivering the next n messages. They can still be loaded.
+// Evict replaces the next n messages of a partition by a gap for its followers. The messages can still be loaded.
 func (f *Faulty) Evict(p broker.Partition, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,8 +107,8 @@ func (f *Faulty) Evict(p broker.Partition, n int) {
 	}
 }
 
-// Reset ends the life of a partition, as a broker does that no longer knows whether it has everything: the followers are told of a
-// new epoch, and everything is answered with it from then on. What is kept stays. It returns when the followers know.
+// Reset changes the epoch of a partition, as a broker does that can no longer vouch for its data. The followers are reset, and from then on all
+// operations return the new epoch. The stored data stays. Reset returns when all followers have been reset.
 func (f *Faulty) Reset(p broker.Partition) {
 	f.mu.Lock()
 	part := f.partLocked(p)
@@ -146,7 +146,7 @@ func (f *Faulty) partLocked(p broker.Partition) *faultyPartition {
 	return part
 }
 
-// epoch returns the epoch to answer for a partition whose real one is given.
+// epoch returns the epoch to report for a partition, given the real one.
 func (f *Faulty) epoch(p broker.Partition, epoch string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -185,11 +185,11 @@ func (f *Faulty) Publish(ctx context.Context, channel string, p push.Publication
 }
 
 // Load implements broker.Broker.
-func (f *Faulty) Load(ctx context.Context, channel string, visit func(push.Publication) error) (broker.History, error) {
+func (f *Faulty) Load(ctx context.Context, channel string, o broker.LoadOptions, visit func(broker.Message) error) (broker.History, error) {
 	if err := f.enter(ctx, OpLoad); err != nil {
 		return broker.History{}, err
 	}
-	h, err := f.Broker.Load(ctx, channel, visit)
+	h, err := f.Broker.Load(ctx, channel, o, visit)
 	h.Epoch = f.epoch(f.of(channel), h.Epoch)
 	return h, err
 }
@@ -236,7 +236,7 @@ func (f *Faulty) ListLeases(ctx context.Context, prefix string) ([]broker.Lease,
 	return f.Broker.ListLeases(ctx, prefix)
 }
 
-// Close lets go of everything that is blocked or held, and closes the broker.
+// Close releases everything that is blocked or held, and closes the broker.
 func (f *Faulty) Close() error {
 	f.mu.Lock()
 	for op, blocked := range f.blocked {
@@ -244,14 +244,14 @@ func (f *Faulty) Close() error {
 		delete(f.blocked, op)
 	}
 	for _, part := range f.partitions {
-		part.goOn()
+		part.resume()
 	}
 	f.mu.Unlock()
 	return f.Broker.Close()
 }
 
-// goOn lets held delivery go on.
-func (p *faultyPartition) goOn() {
+// resume lets held deliveries continue.
+func (p *faultyPartition) resume() {
 	if p.held != nil {
 		close(p.held)
 		p.held = nil

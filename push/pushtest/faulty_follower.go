@@ -9,17 +9,17 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// faultyFollower stands between a broker and a follower.
+// faultyFollower wraps a follower and applies the faults of its partition.
 type faultyFollower struct {
 	faulty   *Faulty
 	part     *faultyPartition
 	follower broker.Follower
-	detached chan struct{} // closed when the follower is not to be called any more
+	detached chan struct{} // closed when the follower must not be called any more
 
-	evict int // guarded by Faulty.mu: how many messages still to keep back
+	evict int // guarded by Faulty.mu: how many more messages to replace by a gap
 
-	turn sync.Mutex // held while the follower is called: it is called by the broker and by Reset
-	last uint64     // guarded by turn: offset up to which it was given everything
+	turn sync.Mutex // held while the broker, or Faulty.Reset, calls the follower
+	last uint64     // guarded by turn: the offset up to which it has got everything
 }
 
 // faultyAttachment is the attachment of a faultyFollower.
@@ -114,7 +114,7 @@ func (ff *faultyFollower) Reset(start push.Position) {
 	ff.follower.Reset(start)
 }
 
-// reset tells the follower that what follows belongs to another epoch.
+// reset resets the follower to another epoch.
 func (ff *faultyFollower) reset(epoch string) {
 	ff.turn.Lock()
 	defer ff.turn.Unlock()

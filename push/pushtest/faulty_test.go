@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-push/sluice/push/pushtest"
 )
 
-// TestFaultyConforms: a broker that is not told to misbehave passes the suite.
+// TestFaultyConforms: without requested faults the broker passes the suite.
 func TestFaultyConforms(t *testing.T) {
 	pushtest.RunBroker(t, func(*testing.T) pushtest.Harness {
 		h, _ := open()
@@ -25,7 +25,7 @@ func TestFaultyConforms(t *testing.T) {
 	})
 }
 
-// log is a follower that tells in words what it is given.
+// log is a follower that records its calls as text.
 type log struct{ events chan string }
 
 func (l log) Deliver(batch []broker.Message) {
@@ -38,7 +38,7 @@ func (l log) Reset(start push.Position) {
 	l.events <- fmt.Sprintf("reset to %s at %d", start.Epoch, start.Offset)
 }
 
-// expect takes as many events as it wants from the log.
+// expect reads as many events from the log as it wants, and compares them.
 func (l log) expect(t *testing.T, want ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), pushtest.Patience)
@@ -90,7 +90,7 @@ func publish(t *testing.T, f *pushtest.Faulty, n int) (last push.Position) {
 	return last
 }
 
-// operations does each operation that can be made to fail.
+// operations returns the operations that can be made to fail.
 func operations(ctx context.Context, f *pushtest.Faulty) map[pushtest.Operation]func() error {
 	return map[pushtest.Operation]func() error{
 		pushtest.OpPublish: func() error {
@@ -105,7 +105,7 @@ func operations(ctx context.Context, f *pushtest.Faulty) map[pushtest.Operation]
 			return err
 		},
 		pushtest.OpLoad: func() error {
-			_, err := f.Load(ctx, "n:1", func(push.Publication) error { return nil })
+			_, err := f.Load(ctx, "n:1", broker.LoadOptions{}, func(broker.Message) error { return nil })
 			return err
 		},
 		pushtest.OpHead: func() error {
@@ -194,7 +194,7 @@ func TestFaultyResets(t *testing.T) {
 	if err != nil || head != next || next.Epoch != "life-2-of-n-0" {
 		t.Errorf("the head is %v (%v), published at %v", head, err, next)
 	}
-	h, err := f.Load(t.Context(), "n:1", func(push.Publication) error { return nil })
+	h, err := f.Load(t.Context(), "n:1", broker.LoadOptions{}, func(broker.Message) error { return nil })
 	if err != nil || h.Epoch != next.Epoch {
 		t.Errorf("loaded in epoch %q (%v), want %q", h.Epoch, err, next.Epoch)
 	}
@@ -210,7 +210,7 @@ func TestFaultyResets(t *testing.T) {
 	}
 }
 
-// TestFaultyHolds: what is held back is delivered when it is released, and holds up neither Detach nor Close.
+// TestFaultyHolds: held deliveries are made after the release, and delay neither Detach nor Close.
 func TestFaultyHolds(t *testing.T) {
 	f, l, a := faulty(t)
 	release := f.Hold(part)

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// checkSize: of each channel the newest publications are kept, however much is published to others.
+// checkSize: the newest publications of each channel are stored, however many are published to others.
 func checkSize(s *suite) {
 	s.open("h", push.Stream, push.History{Size: 4})
 	var a []broker.Message
@@ -25,7 +25,7 @@ func checkSize(s *suite) {
 	s.floorBetween(h, 0, quiet.Offset-1)
 }
 
-// checkBytes: what is kept of a channel fits its bytes, and it is the newest.
+// checkBytes: the stored publications of a channel fit its bytes, and are the newest.
 func checkBytes(s *suite) {
 	s.open("h", push.Stream, push.History{Bytes: 4000})
 	var all []broker.Message
@@ -47,7 +47,7 @@ func checkBytes(s *suite) {
 	s.floorBetween(h, all[len(all)-len(got)-1].Offset, got[0].Offset-1)
 }
 
-// checkAge: what is too old is not shown any more, and what is not is.
+// checkAge: publications that are too old are not shown any more, and others are.
 func checkAge(s *suite) {
 	if s.harness.Advance == nil {
 		s.open("h", push.Stream, push.History{Age: time.Second})
@@ -69,7 +69,7 @@ func checkAge(s *suite) {
 	s.advance(6 * time.Minute)
 	h := s.expectLoad("h:a")
 	s.floorBetween(h, young.Offset, h.Head)
-	// A channel of which nothing is left may be forgotten, but not that there was something.
+	// A channel without publications may be dropped, but its floor must not sink.
 	for i := range 100 {
 		s.set(fmt.Sprintf("h:%d", i), "", "x")
 	}
@@ -79,7 +79,7 @@ func checkAge(s *suite) {
 	s.floorBetween(s.expectLoad("h:a", again), young.Offset, again.Offset-1)
 }
 
-// checkUnlimited: without a limit everything is kept and every position is good.
+// checkUnlimited: without a limit everything is stored, and every position is usable.
 func checkUnlimited(s *suite) {
 	s.open("h", push.Stream, push.History{})
 	var all []broker.Message
@@ -93,7 +93,7 @@ func checkUnlimited(s *suite) {
 	}
 }
 
-// floorBetween complains about a floor that promises too much or too little.
+// floorBetween fails the check if the floor promises too much or too little.
 func (s *suite) floorBetween(h broker.History, low, high uint64) {
 	s.Helper()
 	if h.Floor < low || h.Floor > high {
@@ -101,8 +101,7 @@ func (s *suite) floorBetween(h broker.History, low, high uint64) {
 	}
 }
 
-// checkRandom publishes, removes, clears, lets time pass and loads at random, and compares what is loaded with all that was ever
-// acknowledged.
+// checkRandom publishes, removes, clears, advances the clock and loads at random, and compares the results with all acknowledged publications.
 func checkRandom(s *suite, mode push.Mode) {
 	for seed := range uint64(12) {
 		random := rand.New(rand.NewPCG(seed, uint64(mode))) //nolint:gosec // to be repeatable
@@ -128,7 +127,7 @@ func checkRandom(s *suite, mode push.Mode) {
 
 const randomChannels = 5
 
-// model is all that was ever acknowledged in a namespace, and what follows from it.
+// model contains all acknowledged publications of a namespace, and computes the allowed results of a load.
 type model struct {
 	*suite
 	mode      push.Mode
@@ -136,11 +135,11 @@ type model struct {
 	namespace string
 	epoch     string
 	all       []dated
-	elapsed   time.Duration // by how much the clock was moved
-	evicting  bool          // something was removed or cleared
+	elapsed   time.Duration // by how much the clock was advanced
+	evicting  bool          // a row was removed, or a channel cleared
 }
 
-// dated is a message, and when it was published.
+// dated is a message with the time at which it was published.
 type dated struct {
 	broker.Message
 	at time.Duration
@@ -148,7 +147,7 @@ type dated struct {
 
 func (m *model) channel(i int) string { return fmt.Sprintf("%s:%d", m.namespace, i) }
 
-// step does one thing.
+// step performs one random operation.
 func (m *model) step(random *rand.Rand) {
 	m.Helper()
 	channel := m.channel(random.IntN(randomChannels))
@@ -171,7 +170,8 @@ func (m *model) step(random *rand.Rand) {
 	m.all = append(m.all, dated{m.publish(channel, p), m.elapsed})
 }
 
-// load loads a channel and complains about what should not be there, is missing, or is promised although it may be missing.
+// load loads a channel. It fails the check for publications that must not be there or are missing, and for a floor below one that may be
+// missing.
 func (m *model) load(channel string) {
 	m.Helper()
 	got, h := m.suite.load(channel)
@@ -216,7 +216,7 @@ func (m *model) load(channel string) {
 	}
 }
 
-// bounds complains about more than the history allows.
+// bounds fails the check if more is shown than the history allows.
 func (m *model) bounds(got []push.Publication) {
 	m.Helper()
 	count, size := 0, int64(0)
@@ -231,23 +231,23 @@ func (m *model) bounds(got []push.Publication) {
 	}
 }
 
-// life is what followed the last time a channel was cleared.
+// life contains the publications of a channel since its last clear.
 type life struct {
 	cleared uint64
-	kept    []candidate // a stream's publications; otherwise the newest of each key
+	kept    []candidate // all publications of a stream; otherwise the newest of each key
 }
 
-// candidate is what a load may show.
+// candidate is a publication that a load may show.
 type candidate struct {
 	dated
-	mayGo bool // it may have been evicted: it is no live row
-	must  bool // though it may go, the history still has room for it
+	mayGo bool // it may have been evicted, because it is no live row
+	must  bool // the history still has room for it
 }
 
 func (m *model) life(channel string) life {
 	var out life
 	seen := make(map[string]bool)
-	after := 0 // how many of its kind came after
+	after := 0 // how many evictable ones follow
 	for i := len(m.all) - 1; i >= 0; i-- {
 		d := m.all[i]
 		if d.Channel != channel {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// checkJoin: who attaches, then loads, and takes of what is delivered only what is above the loaded head, misses nothing and has
-// nothing twice, however much is published meanwhile.
+// checkJoin: a reader attaches, then loads, and of the deliveries uses only those above the loaded head. It misses no publication and has none
+// twice, however many are published meanwhile.
 func checkJoin(s *suite, mode push.Mode) {
 	s.open("j", mode, push.History{})
 	var all ledger
@@ -48,14 +48,14 @@ func checkJoin(s *suite, mode push.Mode) {
 	}
 }
 
-// join is what somebody knows of a channel who joined while others published.
+// join is the state of a channel in a reader that has joined while others published.
 type join struct {
 	history broker.History
 	have    []broker.Message
-	end     uint64 // offset up to which have is to be complete
+	end     uint64 // the offset up to which have should be complete
 }
 
-// join attaches, loads and waits for more.
+// join attaches, loads and waits for deliveries.
 func (s *suite) join(namespace, channel string) join {
 	s.Helper()
 	r := newRecorder()
@@ -80,7 +80,7 @@ func (s *suite) join(namespace, channel string) join {
 	return j
 }
 
-// expect complains unless the one who joined knows what was published up to the end of it.
+// expect fails the check unless the reader has all publications up to its end.
 func (j join) expect(s *suite, mode push.Mode, all []broker.Message) {
 	s.Helper()
 	n, _ := slices.BinarySearchFunc(all, j.end+1, func(m broker.Message, offset uint64) int {
@@ -115,15 +115,15 @@ func newest(messages []broker.Message) []broker.Message {
 	return l.ordered()
 }
 
-// checkPublishWhileLoading: a visit may publish and load itself, and sees nothing beyond the head that the load answers.
+// checkPublishWhileLoading: visit may publish and load itself, and visits nothing above the head that the load returns.
 func checkPublishWhileLoading(s *suite) {
 	s.open("l", push.Stream, push.History{})
 	for i := range 5 {
 		s.set("l:a", "", fmt.Sprint(i))
 	}
 	var visited []push.Publication
-	h, err := s.broker.Load(s.ctx, "l:a", func(p push.Publication) error {
-		visited = append(visited, p)
+	h, err := s.broker.Load(s.ctx, "l:a", broker.LoadOptions{}, func(m broker.Message) error {
+		visited = append(visited, m.Publication)
 		if n := len(visited); n <= 5 {
 			s.set("l:a", "", fmt.Sprint("during ", n))
 			if later, _ := s.load("l:a"); len(later) != 5+n {
@@ -138,27 +138,27 @@ func checkPublishWhileLoading(s *suite) {
 	}
 }
 
-// checkLoadWhatWasDelivered: whoever loads a channel when it is given a message finds that message, or in a
-// table one that superseded it, however much others publish.
+// checkLoadWhatWasDelivered: a follower that loads a channel on delivery of a message finds that message, or in a table one that superseded it,
+// however many others publish.
 func checkLoadWhatWasDelivered(s *suite, mode push.Mode) {
 	s.open("l", mode, push.History{})
-	curious := &curious{recorder: newRecorder(), suite: s, mode: mode}
-	s.attach("l", curious)
+	reader := &loadingRecorder{recorder: newRecorder(), suite: s, mode: mode}
+	s.attach("l", reader)
 	var all ledger
-	s.crowd(4, func(i int) error { return s.burst(&all, "l", i, 60) })
-	curious.await(s, len(all.ordered()))
-	curious.expect(s, all.ordered())
+	s.concurrently(4, func(i int) error { return s.burst(&all, "l", i, 60) })
+	reader.await(s, len(all.ordered()))
+	reader.expect(s, all.ordered())
 }
 
-// curious is a recorder that loads the channel of everything it is given, right then.
-type curious struct {
+// loadingRecorder is a recorder that, on each delivery, loads the channels of the delivered messages.
+type loadingRecorder struct {
 	*recorder
 	suite *suite
 	mode  push.Mode
 }
 
 // Deliver implements broker.Follower.
-func (c *curious) Deliver(batch []broker.Message) {
+func (c *loadingRecorder) Deliver(batch []broker.Message) {
 	for _, m := range batch {
 		if trouble := c.find(m); trouble != "" {
 			c.note(trouble)
@@ -167,10 +167,11 @@ func (c *curious) Deliver(batch []broker.Message) {
 	c.recorder.Deliver(batch)
 }
 
-// find loads a message that was delivered, and says what is wrong. It is not called by the goroutine of the check, which it must not end.
-func (c *curious) find(m broker.Message) string {
+// find loads the channel of a delivered message, and returns a description of the problem, "" if there is none. The broker's goroutine calls it,
+// which must not end the check.
+func (c *loadingRecorder) find(m broker.Message) string {
 	isThere := false
-	h, err := c.suite.broker.Load(c.suite.ctx, m.Channel, func(p push.Publication) error {
+	h, err := c.suite.broker.Load(c.suite.ctx, m.Channel, broker.LoadOptions{}, func(p broker.Message) error {
 		isThere = isThere || p.Offset == m.Offset || p.Offset > m.Offset && p.Key == m.Key && c.mode != push.Stream
 		return nil
 	})
@@ -192,7 +193,7 @@ func checkVisitError(s *suite) {
 		s.set("l:a", "", "x")
 	}
 	enough, visits := errors.New("enough"), 0
-	_, err := s.broker.Load(s.ctx, "l:a", func(push.Publication) error {
+	_, err := s.broker.Load(s.ctx, "l:a", broker.LoadOptions{}, func(broker.Message) error {
 		visits++
 		if visits == 2 {
 			return enough

@@ -42,7 +42,7 @@ func checkSettings(s *suite) {
 	s.expectLoad("n:1", all[6], all[7], next)
 }
 
-// operations are those that need a namespace, each on the channel n:1.
+// operations returns the operations that need a namespace, each on the channel n:1.
 func (s *suite) operations(ctx context.Context) map[string]func() error {
 	p := broker.Partition{Namespace: "n"}
 	return map[string]func() error{
@@ -59,7 +59,7 @@ func (s *suite) operations(ctx context.Context) map[string]func() error {
 			return err
 		},
 		"load": func() error {
-			_, err := s.broker.Load(ctx, "n:1", func(push.Publication) error { return nil })
+			_, err := s.broker.Load(ctx, "n:1", broker.LoadOptions{}, func(broker.Message) error { return nil })
 			return err
 		},
 		"head": func() error {
@@ -69,7 +69,7 @@ func (s *suite) operations(ctx context.Context) map[string]func() error {
 	}
 }
 
-// services are the operations that need no namespace.
+// services returns the operations that need no namespace.
 func (s *suite) services(ctx context.Context) map[string]func() error {
 	return map[string]func() error{
 		"open": func() error {
@@ -91,7 +91,7 @@ func (s *suite) services(ctx context.Context) map[string]func() error {
 	}
 }
 
-// fails complains about each operation that does not fail with want.
+// fails fails the check for each operation that does not return the error want.
 func (s *suite) fails(operations map[string]func() error, want error) {
 	s.Helper()
 	for name, f := range operations {
@@ -123,7 +123,7 @@ func checkUnknown(s *suite) {
 	}
 }
 
-// checkCancelled: nothing begins with a context that is done.
+// checkCancelled: with a context that is done, no operation has an effect.
 func checkCancelled(s *suite) {
 	s.open("n", push.Stream, push.History{})
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -133,7 +133,7 @@ func checkCancelled(s *suite) {
 	s.expectLoad("n:1", s.set("n:1", "", "the first"))
 }
 
-// checkClose: after Close everything says so, and what was handed out can still be ended.
+// checkClose: after Close every operation returns ErrClosed, and attachments and listeners can still be ended.
 func checkClose(s *suite) {
 	s.open("n", push.Stream, push.History{})
 	r := newRecorder()
@@ -153,7 +153,7 @@ func checkClose(s *suite) {
 	r.recorded(s)
 }
 
-// checkCloseWhileBusy: Close ends publishers that are waiting, and returns when the followers and handlers were left.
+// checkCloseWhileBusy: Close ends waiting publishers, and returns when no follower or handler is running any more.
 func checkCloseWhileBusy(s *suite) {
 	s.open("n", push.Stream, push.History{})
 	held, open := newHeld()

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// ledger collects what was acknowledged.
+// ledger collects the acknowledged publications.
 type ledger struct {
 	mu       sync.Mutex
 	messages []broker.Message
@@ -25,7 +25,7 @@ func (l *ledger) add(m broker.Message) {
 	l.messages = append(l.messages, m)
 }
 
-// ordered returns what was acknowledged, in the order of offsets.
+// ordered returns the acknowledged publications in the order of offsets.
 func (l *ledger) ordered() []broker.Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,8 +34,8 @@ func (l *ledger) ordered() []broker.Message {
 	return out
 }
 
-// crowd runs f n times at once and waits for all; the check ends when one fails.
-func (s *suite) crowd(n int, f func(i int) error) {
+// concurrently runs f n times concurrently and waits for all. If one fails, the check ends.
+func (s *suite) concurrently(n int, f func(i int) error) {
 	s.Helper()
 	failures := make(chan error, n)
 	for i := range n {
@@ -50,8 +50,8 @@ func (s *suite) crowd(n int, f func(i int) error) {
 	s.must("one of several at once", failed)
 }
 
-// burst publishes n times to one of a namespace's channels after the other, and checks that the offsets rise. What is refused for now is
-// published again.
+// burst publishes n times, to the channels of a namespace in turn, and checks that the offsets rise. A publication that is refused with ErrBusy
+// is repeated.
 func (s *suite) burst(l *ledger, namespace string, publisher, n int) error {
 	for done := 0; ; {
 		did, err := s.push(l, namespace, publisher, n-done)
@@ -63,7 +63,7 @@ func (s *suite) burst(l *ledger, namespace string, publisher, n int) error {
 	}
 }
 
-// push is burst until the first error. It returns how many were accepted.
+// push is burst until the first error. It returns how many publications were accepted.
 func (s *suite) push(l *ledger, namespace string, publisher, n int) (done int, err error) {
 	var last uint64
 	for i := range n {
@@ -82,7 +82,7 @@ func (s *suite) push(l *ledger, namespace string, publisher, n int) (done int, e
 	return n, nil
 }
 
-// checkOrder: whoever publishes, a follower sees exactly what was acknowledged, in the order of offsets.
+// checkOrder: with concurrent publishers, a follower gets exactly the acknowledged publications, in the order of offsets.
 func checkOrder(s *suite) {
 	s.open("o", push.Stream, push.History{Size: 100})
 	var before, after ledger
@@ -93,14 +93,14 @@ func checkOrder(s *suite) {
 	if start := a.Start(); start.Offset < old[len(old)-1].Offset || start != s.head("o") {
 		s.Errorf("attached from %v, but %d was acknowledged and %v is the head", start, old[len(old)-1].Offset, s.head("o"))
 	}
-	s.crowd(8, func(i int) error { return s.burst(&after, "o", i, 150) })
+	s.concurrently(8, func(i int) error { return s.burst(&after, "o", i, 150) })
 	r.await(s, 8*150)
 	r.expect(s, after.ordered())
 	s.detach(a)
 	r.expect(s, after.ordered())
 }
 
-// checkTwoFollowers: all followers of a partition see the same; one that comes later sees the rest.
+// checkTwoFollowers: all followers of a partition get the same messages, and one that attaches later gets the rest.
 func checkTwoFollowers(s *suite) {
 	s.open("o", push.Table, push.History{})
 	var all ledger
@@ -109,7 +109,7 @@ func checkTwoFollowers(s *suite) {
 	s.attach("o", second)
 	s.must("publish", s.burst(&all, "o", 0, 50))
 	a := s.attach("o", late)
-	s.crowd(4, func(i int) error { return s.burst(&all, "o", i, 50) })
+	s.concurrently(4, func(i int) error { return s.burst(&all, "o", i, 50) })
 	want := all.ordered()
 	for _, r := range []*recorder{first, second} {
 		r.await(s, len(want))
@@ -122,7 +122,7 @@ func checkTwoFollowers(s *suite) {
 	}
 }
 
-// checkPartitions: a channel is in the partition that PartitionOf says, and each partition is a sequence of its own.
+// checkPartitions: a channel is in the partition that PartitionOf returns, and each partition is a sequence of its own.
 func checkPartitions(s *suite) {
 	const n = 4
 	s.openWith(broker.Namespace{Name: "p", Mode: push.Stream, Partitions: n})
@@ -135,7 +135,7 @@ func checkPartitions(s *suite) {
 		s.must("attach", err)
 		starts[i] = a.Start()
 	}
-	s.crowd(4, func(publisher int) error {
+	s.concurrently(4, func(publisher int) error {
 		for i := range 100 {
 			channel := fmt.Sprintf("p:%d", i%20)
 			part := broker.PartitionOf(channel, n).Index
@@ -167,7 +167,7 @@ func checkPartitions(s *suite) {
 	}
 }
 
-// checkDetach: Detach waits for the follower, which is left alone from then on; nobody else is disturbed.
+// checkDetach: Detach waits for the follower, which is not called any more afterwards. Other followers are not disturbed.
 func checkDetach(s *suite) {
 	s.open("d", push.Stream, push.History{})
 	other := newRecorder()
@@ -179,7 +179,7 @@ func checkDetach(s *suite) {
 	other.expect(s, all.ordered())
 }
 
-// detachHeld detaches a follower while it is being given something.
+// detachHeld detaches a follower during a delivery.
 func (s *suite) detachHeld(all *ledger, other *recorder) {
 	s.Helper()
 	held, open := newHeld()
@@ -194,36 +194,36 @@ func (s *suite) detachHeld(all *ledger, other *recorder) {
 		a.Detach()
 		held.release()
 	}()
-	// A Detach that does not wait has ample time to show it while the others go on.
+	// If Detach does not wait, it has ample time to return while the others continue.
 	s.must("publish", s.burst(all, "d", 0, 5))
 	other.await(s, before+6)
 	open()
 	s.wait("detach", detached)
 	s.must("publish", s.burst(all, "d", 0, 20))
 	other.await(s, before+26)
-	s.detach(a) // once more does nothing
+	s.detach(a) // another call does nothing
 	got, want := held.recorded(s), all.ordered()[before:]
 	if len(got) == 0 || len(got) > 6 || got[0].Offset != want[0].Offset {
 		s.Errorf("the detached follower was given %d messages, want 1 to 6", len(got))
 	}
 }
 
-// checkSlowFollower: a follower that does not keep up may hold publishers back, but what was acknowledged is delivered and what was
-// refused is not stored.
+// checkSlowFollower: a follower that does not keep up may hold back publishers. But acknowledged publications are delivered, and refused ones
+// are not stored.
 func checkSlowFollower(s *suite) {
 	s.open("s", push.Stream, push.History{})
 	held, open := newHeld()
 	defer open()
 	s.attach("s", held)
 	var all ledger
-	s.crowd(4, func(i int) error {
+	s.concurrently(4, func(i int) error {
 		_, err := s.push(&all, "s", i, 1000)
 		if errors.Is(err, broker.ErrBusy) {
 			return nil
 		}
 		return err
 	})
-	// Who gives up waiting is told so, and nothing was stored either.
+	// A publisher that gives up waiting gets its context's error, and nothing is stored.
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
 	_, err := s.broker.Publish(ctx, "s:0", push.Publication{Data: []byte("late")}, broker.PublishOptions{})
@@ -246,8 +246,8 @@ func checkSlowFollower(s *suite) {
 	}
 }
 
-// checkSlowFollowerEvicted: however far a follower stays behind a channel that keeps little, each message is delivered to it or lies at
-// or below a gap that it was told of in time. A broker that holds publishers back instead says that it is busy.
+// checkSlowFollowerEvicted: however far a follower falls behind a channel with a short history, each message is delivered to it, or is covered
+// by a gap that is reported in time. A broker that holds back publishers instead returns ErrBusy.
 func checkSlowFollowerEvicted(s *suite) {
 	const size = 5
 	s.open("s", push.Stream, push.History{Size: size})
@@ -275,15 +275,15 @@ func checkSlowFollowerEvicted(s *suite) {
 	}
 }
 
-// expectOrGap complains unless the messages of want have come, in their order, except for those of which a gap told before anything
-// above it came.
+// expectOrGap fails the check unless the messages of want were delivered in their order, except for those covered by a gap that was reported
+// before any message above it.
 func (r *recorder) expectOrGap(s *suite, start uint64, want []broker.Message) {
 	s.Helper()
 	got := r.recorded(s)
 	r.mu.Lock()
 	gaps := r.gaps
 	r.mu.Unlock()
-	given := start // everything up to here is accounted for
+	given := start // everything up to this offset is accounted for
 	for i := range got {
 		for len(gaps) > 0 && gaps[0].before <= i {
 			if gaps[0].offset <= given {

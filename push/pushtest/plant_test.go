@@ -8,13 +8,13 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// planted is a broker with one bug: a function that is set is called instead of the method.
+// planted is a broker with one bug: a function that is set replaces the method.
 type planted struct {
 	broker.Broker
 	open    func(context.Context, broker.Namespace) error
 	publish func(context.Context, string, push.Publication, broker.PublishOptions) (push.Position, error)
 	attach  func(context.Context, broker.Partition, broker.Follower) (broker.Attachment, error)
-	load    func(context.Context, string, func(push.Publication) error) (broker.History, error)
+	load    func(context.Context, string, broker.LoadOptions, func(broker.Message) error) (broker.History, error)
 	head    func(context.Context, broker.Partition) (push.Position, error)
 	listen  func(context.Context, string, func([]byte)) (func(), error)
 	tell    func(context.Context, string, []byte) error
@@ -43,11 +43,11 @@ func (p *planted) Attach(ctx context.Context, part broker.Partition, f broker.Fo
 	return p.Broker.Attach(ctx, part, f)
 }
 
-func (p *planted) Load(ctx context.Context, c string, visit func(push.Publication) error) (broker.History, error) {
+func (p *planted) Load(ctx context.Context, c string, o broker.LoadOptions, visit func(broker.Message) error) (broker.History, error) {
 	if p.load != nil {
-		return p.load(ctx, c, visit)
+		return p.load(ctx, c, o, visit)
 	}
-	return p.Broker.Load(ctx, c, visit)
+	return p.Broker.Load(ctx, c, o, visit)
 }
 
 func (p *planted) Head(ctx context.Context, part broker.Partition) (push.Position, error) {
@@ -85,7 +85,7 @@ func (p *planted) ListLeases(ctx context.Context, prefix string) ([]broker.Lease
 	return p.Broker.ListLeases(ctx, prefix)
 }
 
-// delivering plants a bug in what is delivered.
+// delivering plants a bug in the deliveries.
 func delivering(change func(f broker.Follower, batch []broker.Message)) func(*planted) {
 	return func(p *planted) {
 		p.attach = func(ctx context.Context, part broker.Partition, f broker.Follower) (broker.Attachment, error) {
@@ -101,18 +101,18 @@ type changed struct {
 
 func (c changed) Deliver(batch []broker.Message) { c.change(c.Follower, batch) }
 
-// loading plants a bug in what is loaded: it is changed as a whole.
+// loading plants a bug in loads: the function changes the whole result.
 func loading(change func(found []push.Publication, h *broker.History) []push.Publication) func(*planted) {
 	return func(p *planted) {
-		p.load = func(ctx context.Context, c string, visit func(push.Publication) error) (broker.History, error) {
+		p.load = func(ctx context.Context, c string, o broker.LoadOptions, visit func(broker.Message) error) (broker.History, error) {
 			var found []push.Publication
-			h, err := p.Broker.Load(ctx, c, func(p push.Publication) error {
-				found = append(found, p)
+			h, err := p.Broker.Load(ctx, c, o, func(m broker.Message) error {
+				found = append(found, m.Publication)
 				return nil
 			})
 			for _, p := range change(found, &h) {
 				if err == nil {
-					err = visit(p)
+					err = visit(broker.Message{Channel: c, Publication: p})
 				}
 			}
 			return h, err
@@ -120,7 +120,7 @@ func loading(change func(found []push.Publication, h *broker.History) []push.Pub
 	}
 }
 
-// publishing plants a bug in what is published.
+// publishing plants a bug in publishes.
 func publishing(change func(channel string, p *push.Publication, o *broker.PublishOptions) string) func(*planted) {
 	return func(b *planted) {
 		b.publish = func(ctx context.Context, c string, p push.Publication, o broker.PublishOptions) (push.Position, error) {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open returns a broker of the kind the suite is made for.
+// open returns a broker of the kind that the suite is made for.
 func open() (pushtest.Harness, *pushtest.Clock) {
 	clock := pushtest.NewClock(time.Unix(1_700_000_000, 0))
 	renew := func() broker.Broker {
@@ -28,7 +28,7 @@ func open() (pushtest.Harness, *pushtest.Clock) {
 	return pushtest.Harness{Broker: renew(), MaxPublication: 10_000, Advance: clock.Advance, Recreate: renew}, clock
 }
 
-// TestPlantedBugs shows that the suite has teeth: each bug makes the check complain that is there for it.
+// TestPlantedBugs is a mutation test of the suite: for each planted bug, its check has to fail.
 func TestPlantedBugs(t *testing.T) {
 	for _, tt := range slices.Concat(deliveryBugs, loadBugs, publishBugs, otherBugs) {
 		t.Run(tt.name, func(t *testing.T) {
@@ -51,9 +51,9 @@ func TestPlantedBugs(t *testing.T) {
 	}
 }
 
-// TestNoPlantedBug shows that it is the bugs that the checks complain about.
+// TestNoPlantedBug shows that the same checks pass without a bug.
 func TestNoPlantedBug(t *testing.T) {
-	harnesses := map[string]func() pushtest.Harness{ // of the checks that need more than a broker
+	harnesses := map[string]func() pushtest.Harness{ // for the checks that need more than a broker
 		"restart":                   func() pushtest.Harness { return restartable(t, nil) },
 		"rows/outlive their age":    func() pushtest.Harness { return restartable(t, nil) },
 		"crash":                     func() pushtest.Harness { return crashable(t, nil) },
@@ -74,7 +74,7 @@ func TestNoPlantedBug(t *testing.T) {
 	}
 }
 
-// TestGapIsNoBug: a broker that does not hold publishers back may have to tell a slow follower of a gap.
+// TestGapIsNoBug: a broker that does not hold back publishers may report a gap to a slow follower.
 func TestGapIsNoBug(t *testing.T) {
 	h, _ := open()
 	p := &planted{Broker: h.Broker}
@@ -91,7 +91,7 @@ func TestGapIsNoBug(t *testing.T) {
 	}
 }
 
-// bug is a bug and the check that has to find it.
+// bug is a bug with the check that has to detect it.
 type bug struct {
 	name, check string
 	plant       func(*planted)
@@ -245,9 +245,9 @@ var loadBugs = []bug{
 		return found
 	})},
 	{"error of visit is swallowed", "load ends with visit", func(p *planted) {
-		p.load = func(ctx context.Context, c string, visit func(push.Publication) error) (broker.History, error) {
-			return p.Broker.Load(ctx, c, func(p push.Publication) error {
-				_ = visit(p)
+		p.load = func(ctx context.Context, c string, o broker.LoadOptions, visit func(broker.Message) error) (broker.History, error) {
+			return p.Broker.Load(ctx, c, o, func(m broker.Message) error {
+				_ = visit(m)
 				return nil
 			})
 		}
@@ -329,9 +329,9 @@ var otherBugs = []bug{
 		}
 	}},
 	{"opens what is unknown", "unknown", func(p *planted) {
-		p.load = func(ctx context.Context, c string, visit func(push.Publication) error) (broker.History, error) {
+		p.load = func(ctx context.Context, c string, o broker.LoadOptions, visit func(broker.Message) error) (broker.History, error) {
 			_ = p.Broker.Open(ctx, broker.Namespace{Name: push.Namespace(c), Partitions: 1})
-			return p.Broker.Load(ctx, c, visit)
+			return p.Broker.Load(ctx, c, o, visit)
 		}
 	}},
 	{"keeps the payload", "control/addresses", func(p *planted) {

@@ -22,7 +22,7 @@ func (s *suite) keyed(channel, data, key string) push.Position {
 	return pos
 }
 
-// checkIdempotency: a key that was used on a channel answers the first position and stores nothing; on another channel it is
+// checkIdempotency: if a key was used on a channel, publishing with it returns the first position and stores nothing. On another channel it is
 // another key.
 func checkIdempotency(s *suite) {
 	s.open("i", push.Stream, push.History{})
@@ -53,14 +53,14 @@ func checkIdempotency(s *suite) {
 	s.expectLoad("i:1", slices.DeleteFunc(want, func(m broker.Message) bool { return m.Channel != "i:1" })...)
 }
 
-// checkIdempotencyConcurrent: of several that publish with one key at once, one is stored and all learn its position.
+// checkIdempotencyConcurrent: of several concurrent publishes with one key, one is stored, and all return its position.
 func checkIdempotencyConcurrent(s *suite) {
 	s.open("i", push.Stream, push.History{})
 	for round := range 10 {
 		channel := fmt.Sprintf("i:%d", round)
 		var mu sync.Mutex
 		positions := make(map[push.Position]int)
-		s.crowd(8, func(int) error {
+		s.concurrently(8, func(int) error {
 			p := push.Publication{Data: []byte("x")}
 			pos, err := s.broker.Publish(s.ctx, channel, p, broker.PublishOptions{IdempotencyKey: "key"})
 			mu.Lock()
@@ -75,7 +75,7 @@ func checkIdempotencyConcurrent(s *suite) {
 	}
 }
 
-// checkIdempotencyWindow: a key counts for five minutes after it was stored, and not for much longer.
+// checkIdempotencyWindow: a key is remembered for five minutes after it was stored, and not for much longer.
 func checkIdempotencyWindow(s *suite) {
 	s.open("i", push.Stream, push.History{})
 	first := s.keyed("i:1", "1", "key")
@@ -93,7 +93,7 @@ func checkIdempotencyWindow(s *suite) {
 	}
 }
 
-// checkPositions: publish, attach, head and load speak of the same epoch and the same sequence.
+// checkPositions: publish, attach, head and load return the same epoch and the same sequence.
 func checkPositions(s *suite) {
 	s.open("p", push.Stream, push.History{})
 	empty := s.head("p")
@@ -140,7 +140,7 @@ func checkRestart(s *suite) {
 	row, gone := s.set("t:1", "a", "1"), s.remove("t:1", "b")
 	head, floor := s.head("s"), s.expectLoad("s:1", all[2:]...).Floor
 	s.close()
-	s.broker = s.harness.Reopen()
+	s.broker = newInterested(s.harness.Reopen())
 	openAll()
 	if again := s.head("s"); again != head {
 		s.Errorf("the head is %v after a restart, want %v", again, head)
@@ -158,13 +158,13 @@ func checkRestart(s *suite) {
 	}
 }
 
-// checkLostStore: when the store was lost, the epoch is another one.
+// checkLostStore: if the store was lost, the epoch changes.
 func checkLostStore(s *suite) {
 	s.open("s", push.Stream, push.History{})
 	s.set("s:1", "", "lost")
 	old := s.head("s")
 	s.close()
-	s.broker = s.harness.Recreate()
+	s.broker = newInterested(s.harness.Recreate())
 	s.open("s", push.Stream, push.History{})
 	if head := s.head("s"); head.Epoch == old.Epoch {
 		s.Errorf("the head is %v in a new store, and was %v in the old one", head, old)
@@ -173,13 +173,13 @@ func checkLostStore(s *suite) {
 	s.expectLoad("s:1", next)
 }
 
-// names are valid names that are something else to one store or another.
+// names are valid names that have a special meaning to some store.
 var names = []string{
 	"a b", " ", "a.b", ".", "..", "a..b", "*", ">", "a.>", "a/b", "/", "\\", "a:b", ":", "%", "%2E", "_", "__", "=", "$JS", "#", "?",
 	"A", "a", "ü", "u\u0308", "日本", "😀", "\"q\"", "'", "{x}", "\u00a0", "\u2028", "~",
 }
 
-// checkNames: channels and keys may have any valid name, and no two are taken for the same.
+// checkNames: channels and keys may have any valid name, and different names are never mixed up.
 func checkNames(s *suite) {
 	s.open("n", push.Table, push.History{})
 	s.open("", push.Table, push.History{})
@@ -213,7 +213,7 @@ func checkNames(s *suite) {
 	}
 }
 
-// checkRoundTrip: everything a publication holds arrives, loaded or delivered; offset and time are the broker's.
+// checkRoundTrip: all fields of a publication arrive, loaded or delivered. The broker sets offset and time.
 func checkRoundTrip(s *suite) {
 	s.open("r", push.Stream, push.History{})
 	r := newRecorder()
@@ -253,7 +253,7 @@ func checkRoundTrip(s *suite) {
 	}
 }
 
-// checkTooLarge: what is too large is refused and not stored.
+// checkTooLarge: a publication that is too large is refused and not stored.
 func checkTooLarge(s *suite) {
 	s.open("l", push.Stream, push.History{})
 	data := make([]byte, s.harness.MaxPublication+1)

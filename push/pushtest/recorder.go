@@ -11,27 +11,27 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// recorder is a follower that writes down what it is given, and what it should not have been given.
+// recorder is a follower that records its messages, and violations of the rules for followers.
 type recorder struct {
 	mu       sync.Mutex
 	messages []broker.Message
 	trouble  []string
 	busy     bool          // a method is running
-	released bool          // nothing may come any more
-	changed  chan struct{} // closed and replaced when messages come
-	gate     chan struct{} // nil, or closed when Deliver may go on
-	entered  chan struct{} // closed when Deliver was called for the first time
+	released bool          // no method may be called any more
+	changed  chan struct{} // closed and replaced on each delivery, gap or reset
+	gate     chan struct{} // nil, or closed when Deliver may continue
+	entered  chan struct{} // closed on the first call of a method
 
-	takesGaps   bool // set before it is attached: gaps are no trouble
-	takesResets bool // set before it is attached: resets are no trouble, and messages are those of the newest life
+	takesGaps   bool // set before attaching: gaps are allowed
+	takesResets bool // set before attaching: resets are allowed, and messages are those since the last one
 	gaps        []gap
 	resets      []push.Position
 }
 
-// gap is what a follower was told that it is not given.
+// gap is a gap that was reported to a follower.
 type gap struct {
-	before int    // index of the message that came next
-	offset uint64 // up to which messages may be missing
+	before int    // index of the next message
+	offset uint64 // messages up to it may be missing
 }
 
 func newRecorder() *recorder {
@@ -58,7 +58,7 @@ func (r *recorder) Deliver(batch []broker.Message) {
 	r.leave()
 }
 
-// Gap implements broker.Follower. Few checks have something evicted before it can be delivered.
+// Gap implements broker.Follower. In most checks a gap is an error.
 func (r *recorder) Gap(offset uint64) {
 	r.enter("Gap")
 	if r.takesGaps {
@@ -69,7 +69,7 @@ func (r *recorder) Gap(offset uint64) {
 	r.leave()
 }
 
-// Reset implements broker.Follower. In few checks a partition begins a new life while it is followed.
+// Reset implements broker.Follower. In most checks a reset is an error.
 func (r *recorder) Reset(start push.Position) {
 	r.enter("Reset")
 	if r.takesResets {
@@ -80,7 +80,7 @@ func (r *recorder) Reset(start push.Position) {
 	r.leave()
 }
 
-// change writes something down and lets those know who wait for it.
+// change applies f and wakes the goroutines that wait for a change.
 func (r *recorder) change(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +118,7 @@ func (r *recorder) note(trouble string) {
 	r.trouble = append(r.trouble, trouble)
 }
 
-// release says that nothing may come any more, and that nothing may be under way.
+// release declares that no method may be running or be called any more.
 func (r *recorder) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,14 +128,14 @@ func (r *recorder) release() {
 	r.released = true
 }
 
-// count returns how many messages have come, and what is closed when there are more.
+// count returns how many messages were delivered, and a channel that is closed on the next change.
 func (r *recorder) count() (int, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.messages), r.changed
 }
 
-// await waits until n messages have come.
+// await waits until n messages were delivered.
 func (r *recorder) await(s *suite, n int) {
 	s.Helper()
 	for {
@@ -151,7 +151,7 @@ func (r *recorder) await(s *suite, n int) {
 	}
 }
 
-// awaitOffset waits until a message at offset or above has come.
+// awaitOffset waits until a message at offset or above was delivered.
 func (r *recorder) awaitOffset(s *suite, offset uint64) {
 	s.Helper()
 	for {
@@ -170,7 +170,7 @@ func (r *recorder) awaitOffset(s *suite, offset uint64) {
 	}
 }
 
-// recorded returns what has come, having complained about what should not have happened.
+// recorded returns the delivered messages, and fails the check for recorded violations.
 func (r *recorder) recorded(s *suite) []broker.Message {
 	s.Helper()
 	r.mu.Lock()
@@ -190,7 +190,7 @@ func (r *recorder) recorded(s *suite) []broker.Message {
 	return slices.Clone(r.messages)
 }
 
-// expect complains unless exactly the messages of want have come, in their order.
+// expect fails the check unless exactly the messages of want were delivered, in their order.
 func (r *recorder) expect(s *suite, want []broker.Message) {
 	s.Helper()
 	got := r.recorded(s)
@@ -204,7 +204,7 @@ func (r *recorder) expect(s *suite, want []broker.Message) {
 	}
 }
 
-// same reports whether two publications say the same, whenever they were accepted. Empty and nil are the same.
+// same reports whether two publications are equal, except for their time. Empty and nil are equal.
 func same(a, b *push.Publication) bool {
 	return a.Offset == b.Offset && a.Key == b.Key && a.Op == b.Op &&
 		bytes.Equal(a.Data, b.Data) && maps.Equal(a.Tags, b.Tags) && sameInfo(a.Info, b.Info)
@@ -218,13 +218,13 @@ func sameInfo(a, b *push.ClientInfo) bool {
 		bytes.Equal(a.ConnInfo, b.ConnInfo) && bytes.Equal(a.ChanInfo, b.ChanInfo)
 }
 
-// describe shows a message, shortened.
+// describe returns a shortened description of a message.
 func describe(m *broker.Message) string {
 	return fmt.Sprintf("{%.40q offset %d key %.40q op %d data %.40q (%d bytes) tags %v info %v}",
 		m.Channel, m.Offset, m.Key, m.Op, m.Data, len(m.Data), m.Tags, m.Info)
 }
 
-// expectLoad complains unless exactly the publications of want are kept of a channel.
+// expectLoad fails the check unless a load of the channel visits exactly the publications of want.
 func (s *suite) expectLoad(channel string, want ...broker.Message) broker.History {
 	s.Helper()
 	got, h := s.load(channel)

@@ -11,22 +11,22 @@ import (
 	"github.com/sluice-push/sluice/push/pushtest"
 )
 
-// replaceable is a broker whose store can be lost while it is in use: from then on a second one keeps publications, and
-// takes the followers along. Control messages and leases stay where they were.
+// replaceable is a broker whose store can be lost while it is in use. From then on a second broker stores publications and serves the followers.
+// Control messages and leases stay with the first.
 type replaceable struct {
 	planted
 	second broker.Broker
 	isLost bool
-	isMute bool     // nothing is delivered by the second
+	isMute bool     // the second delivers nothing
 	follow []func() // attach the followers of the first to the second
 
-	reset func(f broker.Follower, start push.Position) // how a follower is told
+	reset func(f broker.Follower, start push.Position) // how a follower is reset
 }
 
 // Close closes both brokers.
 func (r *replaceable) Close() error { return errors.Join(r.Broker.Close(), r.second.Close()) }
 
-// current is the broker that publications are kept by.
+// current returns the broker that stores publications.
 func (r *replaceable) current() broker.Broker {
 	if r.isLost {
 		return r.second
@@ -34,7 +34,7 @@ func (r *replaceable) current() broker.Broker {
 	return r.Broker
 }
 
-// turning is a follower that is told of a new life before it is given anything of it.
+// turning is a follower that is reset before the first delivery of the new epoch.
 type turning struct {
 	broker.Follower
 	broker *replaceable
@@ -48,7 +48,7 @@ func (t turning) Deliver(batch []broker.Message) {
 	}
 }
 
-// newReplaceable returns a harness with such a broker. What plants, if it is set, spoils it.
+// newReplaceable returns a harness with such a broker. If plants is not nil, it plants a bug in the broker.
 func newReplaceable(t *testing.T, plant func(*replaceable)) pushtest.Harness {
 	t.Helper()
 	h, _ := open()
@@ -60,8 +60,8 @@ func newReplaceable(t *testing.T, plant func(*replaceable)) pushtest.Harness {
 	r.publish = func(ctx context.Context, c string, p push.Publication, o broker.PublishOptions) (push.Position, error) {
 		return r.current().Publish(ctx, c, p, o)
 	}
-	r.load = func(ctx context.Context, c string, visit func(push.Publication) error) (broker.History, error) {
-		return r.current().Load(ctx, c, visit)
+	r.load = func(ctx context.Context, c string, o broker.LoadOptions, visit func(broker.Message) error) (broker.History, error) {
+		return r.current().Load(ctx, c, o, visit)
 	}
 	r.head = func(ctx context.Context, part broker.Partition) (push.Position, error) {
 		return r.current().Head(ctx, part)
@@ -151,7 +151,7 @@ var replaceBugs = []struct {
 	}},
 }
 
-// TestPlantedReplace: the check finds a broker that does not get over the loss of its store.
+// TestPlantedReplace: the check detects a broker that does not recover from the loss of its store.
 func TestPlantedReplace(t *testing.T) {
 	for _, tt := range replaceBugs {
 		t.Run(tt.name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,17 +14,44 @@ import (
 	"github.com/sluice-push/sluice/push/pushtest"
 )
 
-// disk is a broker that outlives being closed: closing it only says so. It stands in for one that keeps its data.
-type disk struct{ broker.Broker }
+// disk is a broker that outlives its Close, which only detaches the followers. It stands for a broker with durable data.
+type disk struct {
+	broker.Broker
+	mu       sync.Mutex
+	attached []broker.Attachment
+}
 
-func (d disk) Close() error { return nil }
+func newDisk(b broker.Broker) *disk { return &disk{Broker: b} }
 
-func (d disk) Open(ctx context.Context, ns broker.Namespace) error {
+// Attach attaches the follower until Close.
+func (d *disk) Attach(ctx context.Context, p broker.Partition, f broker.Follower) (broker.Attachment, error) {
+	a, err := d.Broker.Attach(ctx, p, f)
+	if err == nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.attached = append(d.attached, a)
+	}
+	return a, err
+}
+
+// Close detaches the followers: the suite expects no deliveries behind it.
+func (d *disk) Close() error {
+	d.mu.Lock()
+	attached := d.attached
+	d.attached = nil
+	d.mu.Unlock()
+	for _, a := range attached {
+		a.Detach()
+	}
+	return nil
+}
+
+func (d *disk) Open(ctx context.Context, ns broker.Namespace) error {
 	ns.Durable = false
 	return d.Broker.Open(ctx, ns)
 }
 
-// restartable returns a harness with a broker that can be restarted. What plants, if it is set, spoils the broker that comes back.
+// restartable returns a harness with a broker that can be restarted. If plants is not nil, it plants a bug in the restarted broker.
 func restartable(t *testing.T, plant func(kept, empty broker.Broker) broker.Broker) pushtest.Harness {
 	t.Helper()
 	h, _ := open()
@@ -35,17 +63,17 @@ func restartable(t *testing.T, plant func(kept, empty broker.Broker) broker.Brok
 			}
 		}
 	})
-	h.Broker, h.Durable, h.Recreate = disk{kept}, true, nil
+	h.Broker, h.Durable, h.Recreate = newDisk(kept), true, nil
 	h.Reopen = func() broker.Broker {
 		if plant != nil {
-			return disk{plant(kept, empty)}
+			return newDisk(plant(kept, empty))
 		}
-		return disk{kept}
+		return newDisk(kept)
 	}
 	return h
 }
 
-// TestPlantedRestart: the check of a restart finds a broker that forgets something by it.
+// TestPlantedRestart: the check detects a broker that loses data in a restart.
 func TestPlantedRestart(t *testing.T) {
 	both := func(kept, empty broker.Broker) *planted {
 		return &planted{Broker: kept, open: func(ctx context.Context, ns broker.Namespace) error {
@@ -96,8 +124,8 @@ func TestPlantedRestart(t *testing.T) {
 	}
 }
 
-// crashable returns a harness with a broker that a crash makes useless, and whose data survives it. What plants, if it is set, spoils
-// the broker that comes back.
+// crashable returns a harness with a broker that a crash makes unusable, but whose data survives. If plants is not nil, it plants a bug in the
+// broker after the crash.
 func crashable(t *testing.T, plant func(*planted)) pushtest.Harness {
 	t.Helper()
 	h := restartable(t, nil)
@@ -121,7 +149,7 @@ func crashable(t *testing.T, plant func(*planted)) pushtest.Harness {
 	return h
 }
 
-// TestPlantedCrash: the check of a crash finds a broker that forgets something by it.
+// TestPlantedCrash: the check detects a broker that loses data in a crash.
 func TestPlantedCrash(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-push/sluice/push/pushtest"
 )
 
-// rewindable returns a harness with a broker of which there is a copy: what is published goes to both until the snapshot, and only to the
-// one afterwards. The copy has an epoch of its own. What plants, if it is set, spoils the copy.
+// rewindable returns a harness with a broker and a copy of it. Publications go to both until the snapshot, and only to the broker afterwards.
+// The copy has its own epoch. If plants is not nil, it plants a bug in the copy.
 func rewindable(t *testing.T, plant func(*planted)) pushtest.Harness {
 	t.Helper()
 	h, _ := open()
@@ -35,20 +35,20 @@ func rewindable(t *testing.T, plant func(*planted)) pushtest.Harness {
 		}
 		return now.Publish(ctx, c, p, o)
 	}
-	h.Broker, h.Durable, h.Recreate = disk{both}, true, nil
+	h.Broker, h.Durable, h.Recreate = newDisk(both), true, nil
 	h.Snapshot = func() { isCopied = true }
 	h.Rewind = func() broker.Broker {
 		p := &planted{Broker: older}
 		if plant != nil {
 			plant(p)
 		}
-		return disk{p}
+		return newDisk(p)
 	}
-	h.Reopen = func() broker.Broker { return disk{older} }
+	h.Reopen = func() broker.Broker { return newDisk(older) }
 	return h
 }
 
-// TestPlantedRewind: the check of an older copy finds a broker that is misled by it.
+// TestPlantedRewind: the check detects a broker that does not notice the older copy.
 func TestPlantedRewind(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -106,7 +106,7 @@ func TestPlantedRewind(t *testing.T) {
 	}
 }
 
-// TestPlantedSameEpoch: the epoch of the older copy is that of the store, which is what a broker answers that looks no further.
+// TestPlantedSameEpoch: the check detects a broker that reports the same epoch for the older copy.
 func TestPlantedSameEpoch(t *testing.T) {
 	h := restartable(t, nil)
 	h.Snapshot, h.Rewind = func() {}, h.Reopen
@@ -115,7 +115,7 @@ func TestPlantedSameEpoch(t *testing.T) {
 	}
 }
 
-// renamed is an attachment that begins in another epoch.
+// renamed is an attachment whose start has another epoch.
 type renamed struct{ broker.Attachment }
 
 func (r renamed) Start() push.Position {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// checkRows: a table shows the newest publication of each key in offset order, removals included, and followers see all of them.
+// checkRows: a table shows the newest publication of each key in offset order, removals included, and followers get all of them.
 func checkRows(s *suite) {
 	s.open("t", push.Table, push.History{})
 	r := newRecorder()
@@ -30,7 +30,7 @@ func checkRows(s *suite) {
 	r.expect(s, []broker.Message{a1, empty, b1, other, a2, gone, absent, b2})
 }
 
-// checkRowsNeverAge: rows stay whatever their age, removals do not, and the floor rises with what is forgotten.
+// checkRowsNeverAge: rows stay whatever their age. Removals expire, and the floor rises above them.
 func checkRowsNeverAge(s *suite) {
 	s.open("t", push.Table, push.History{Age: time.Minute, Size: 100})
 	s.open("v", push.Value, push.History{Age: time.Minute, Size: 100})
@@ -53,7 +53,7 @@ func checkRowsNeverAge(s *suite) {
 	s.expectLoad("t:1", row, s.set("t:1", "b", "2"))
 }
 
-// checkRowsOutliveAge: the same by the broker's own clock, with an age so short that it passes, several times over, while the check waits.
+// checkRowsOutliveAge: like checkRowsNeverAge by the broker's own clock, with an age so short that it passes several times during the check.
 func checkRowsOutliveAge(s *suite) {
 	openAll := func() {
 		s.open("t", push.Table, push.History{Age: time.Second, Size: 100})
@@ -74,7 +74,7 @@ func checkRowsOutliveAge(s *suite) {
 	s.expectLoad("v:1", value)
 	if s.harness.Reopen != nil {
 		s.close()
-		s.broker = s.harness.Reopen()
+		s.broker = newInterested(s.harness.Reopen())
 		openAll()
 		s.expectLoad("t:1", row)
 		s.expectLoad("v:1", value)
@@ -85,7 +85,7 @@ func checkRowsOutliveAge(s *suite) {
 	s.forgotten(s.remove("v:1", ""))
 }
 
-// forgotten waits until removals, the newest of their channels, are forgotten for their age, with the floors telling so.
+// forgotten waits until removals, each the newest message of its channel, have expired, and checks that the floors rise above them.
 func (s *suite) forgotten(removals ...broker.Message) {
 	s.Helper()
 	for _, gone := range removals {
@@ -103,7 +103,7 @@ func (s *suite) forgotten(removals ...broker.Message) {
 	}
 }
 
-// checkRemovalsBySize: as many removals are remembered as the history says, the newest, and the floor tells of those forgotten.
+// checkRemovalsBySize: the newest removals are remembered, as many as History.Size, and the floor rises above the others.
 func checkRemovalsBySize(s *suite) {
 	s.open("t", push.Table, push.History{Size: 3})
 	row := s.set("t:1", "row", "1")
@@ -117,7 +117,7 @@ func checkRemovalsBySize(s *suite) {
 	h := s.expectLoad("t:1", row, gone[5], gone[6], gone[7])
 	s.floorBetween(h, gone[4].Offset, gone[5].Offset-1)
 	again := s.set("t:1", "6", "2")
-	// With one removal less there is room for one more, and a broker may have kept it.
+	// With one removal less there is room for another, and a broker may have kept it.
 	oldest := 5
 	if got, _ := s.load("t:1"); len(got) == 5 {
 		oldest = 4
@@ -146,8 +146,7 @@ func checkValue(s *suite) {
 	r.expect(s, []broker.Message{first, second, other, gone, back})
 }
 
-// checkClear: nothing from before a clear is shown again, the floor stands at the clear or above, and other channels keep what
-// they have.
+// checkClear: no publication from before a clear is shown again, the floor is at the clear or above, and other channels keep their publications.
 func checkClear(s *suite, mode push.Mode) {
 	s.open("c", mode, push.History{Size: 50})
 	r := newRecorder()

@@ -9,40 +9,40 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// Patience is how long one check of the suite may take, and with it everything it waits for.
+// Patience is the time limit of one check of the suite.
 const Patience = 60 * time.Second
 
-// Harness is a broker on an empty store, and what can be done to it.
+// Harness is a broker on an empty store, with functions that control the broker and its store.
 type Harness struct {
-	// Broker has no namespace open yet. The suite closes it.
+	// Broker is the broker, without open namespaces. The suite closes it.
 	Broker broker.Broker
-	// Durable says that the broker keeps durable namespaces; otherwise it has to refuse them.
+	// Durable says that the broker supports durable namespaces. Otherwise it has to refuse them.
 	Durable bool
-	// MaxPublication is the size of the largest publication the broker stores; 0 when it has no limit below 8 MiB.
+	// MaxPublication is the size of the largest publication that the broker stores. It is 0 if the limit is not below 8 MiB.
 	MaxPublication int
-	// Advance moves the clock by which the broker dates publications and by which history, idempotency keys and leases age. Nil when
-	// only real time does that.
+	// Advance moves the clock by which the broker dates publications, and by which history, idempotency keys and leases age. It is nil if only
+	// real time does that.
 	Advance func(d time.Duration)
-	// Reopen returns another broker on the same store, as after a restart; it is called after Close. Nil when a restart loses all.
+	// Reopen returns another broker on the same store, as after a restart. It is called after Close. It is nil if a restart loses all data.
 	Reopen func() broker.Broker
-	// Recreate returns another broker on a store that was lost and made anew under the same names; it is called after Close. Nil when
-	// that cannot happen.
+	// Recreate returns another broker on a store that was lost and made again under the same names. It is called after Close. It is nil if that
+	// cannot happen.
 	Recreate func() broker.Broker
-	// Snapshot copies the store as it is, for Rewind. It is called while the broker is open and nothing is under way: what was
-	// acknowledged until then is in the copy. Nil, like Rewind, when the store cannot be copied.
+	// Snapshot copies the store for Rewind. It is called while the broker is open and no operation is running: everything acknowledged until
+	// then is in the copy. It is nil, like Rewind, if the store cannot be copied.
 	Snapshot func()
-	// Rewind returns another broker on the copy that Snapshot made, put in the place of the store, which is older than what clients
-	// know of it; it is called after Close. From then on that is the store, which Reopen speaks of.
+	// Rewind replaces the store by the copy that Snapshot made, which is older than the positions that clients have, and returns another broker
+	// on it. It is called after Close. From then on Reopen refers to that store.
 	Rewind func() broker.Broker
-	// Cut breaks every connection between the broker and its server, which keeps running; the broker connects again by itself. It is
-	// called while anything may be under way, from one goroutine, and again as soon as it has returned. Nil when there is no connection.
+	// Cut breaks every connection between the broker and its server, which keeps running. The broker reconnects by itself. Cut is called from
+	// one goroutine while operations may be running, and again as soon as it has returned. It is nil if there is no connection.
 	Cut func()
-	// Replace loses the server's store and has it made anew under the same names, while the broker stays open; the broker finds its way
-	// back by itself, in a new epoch. Nil when that cannot happen.
+	// Replace deletes the server's store and makes it again under the same names, while the broker stays open. The broker recovers by itself, in
+	// a new epoch. Replace is nil if that cannot happen.
 	Replace func()
-	// Crash ends what holds the store without warning, as kill -9 does and a loss of power does not, and returns another broker on the
-	// same store. It is called while the broker is in use; that one is closed afterwards, whatever it answers to it, if Crash has not done
-	// so itself. Nil when a crash loses all.
+	// Crash ends the process with the store without warning, like kill -9 but unlike a loss of power, and returns another broker on the same
+	// store. It is called while the broker is in use. The suite then closes the old broker and ignores the result, if Crash has not closed it.
+	// Crash is nil if a crash loses all data.
 	Crash func() broker.Broker
 }
 
@@ -60,10 +60,10 @@ func RunBroker(t *testing.T, open func(t *testing.T) Harness) {
 	}
 }
 
-// check is one thing that a broker has to do.
+// check is one requirement for a broker.
 type check struct {
 	name  string
-	needs func(Harness) bool // nil: nothing besides a broker
+	needs func(Harness) bool // nil if a broker is enough
 	run   func(*suite)
 }
 
@@ -81,6 +81,9 @@ var checks = []check{
 	{"load what was delivered/stream", nil, func(s *suite) { checkLoadWhatWasDelivered(s, push.Stream) }},
 	{"load what was delivered/table", nil, func(s *suite) { checkLoadWhatWasDelivered(s, push.Table) }},
 	{"load ends with visit", nil, checkVisitError},
+	{"interest", nil, checkInterest},
+	{"rows only", nil, checkRowsOnly},
+	{"stats", nil, checkStats},
 	{"history/size", nil, checkSize},
 	{"history/bytes", nil, checkBytes},
 	{"history/age", nil, checkAge},
@@ -124,7 +127,7 @@ var checks = []check{
 
 func advances(h Harness) bool { return h.Advance != nil }
 
-// tester is what a check uses of *testing.T. That it is an interface lets the tests of this package plant bugs and watch a check fail.
+// tester is the part of *testing.T that checks use. It is an interface, so that the tests of this package can plant bugs and see a check fail.
 type tester interface {
 	Helper()
 	Context() context.Context
@@ -132,7 +135,7 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// suite is what the running check stands on.
+// suite is the state of a running check.
 type suite struct {
 	tester
 	harness Harness
@@ -144,7 +147,7 @@ type suite struct {
 func runCheck(t tester, c check, h Harness) {
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
-	s := &suite{tester: t, harness: h, broker: h.Broker, ctx: ctx}
+	s := &suite{tester: t, harness: h, broker: newInterested(h.Broker), ctx: ctx}
 	defer func() { s.close() }()
 	c.run(s)
 }
@@ -159,7 +162,7 @@ func (s *suite) close() {
 	})
 }
 
-// within runs something that takes no context, and gives up when the check has no time left.
+// within runs f, which takes no context. If the check has no time left, it fails the check.
 func (s *suite) within(what string, f func()) {
 	s.Helper()
 	done := make(chan struct{})
@@ -170,7 +173,7 @@ func (s *suite) within(what string, f func()) {
 	s.wait(what, done)
 }
 
-// wait waits for something, and gives up when the check has no time left.
+// wait waits until done is closed. If the check has no time left, it fails the check.
 func (s *suite) wait(what string, done <-chan struct{}) {
 	s.Helper()
 	select {
@@ -180,7 +183,7 @@ func (s *suite) wait(what string, done <-chan struct{}) {
 	}
 }
 
-// eventually asks again and again until the answer is yes.
+// eventually calls condition until it returns true.
 func (s *suite) eventually(what string, condition func() bool) {
 	s.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
@@ -197,7 +200,7 @@ func (s *suite) eventually(what string, condition func() bool) {
 // advance moves the broker's clock.
 func (s *suite) advance(d time.Duration) { s.harness.Advance(d) }
 
-// must ends the check when there is an error.
+// must ends the check if there is an error.
 func (s *suite) must(what string, err error) {
 	s.Helper()
 	if err != nil {
@@ -205,7 +208,7 @@ func (s *suite) must(what string, err error) {
 	}
 }
 
-// open opens a namespace of one partition, which the channels of the check begin with.
+// open opens a namespace with one partition.
 func (s *suite) open(name string, mode push.Mode, h push.History) {
 	s.Helper()
 	s.openWith(broker.Namespace{Name: name, Mode: mode, History: h, Partitions: 1})
@@ -217,7 +220,7 @@ func (s *suite) openWith(ns broker.Namespace) {
 	s.must("open", s.broker.Open(s.ctx, ns))
 }
 
-// publish publishes and returns the message as it has to be delivered, except for its time.
+// publish publishes, and returns the message that has to be delivered, except for its time.
 func (s *suite) publish(channel string, p push.Publication) broker.Message {
 	s.Helper()
 	pos, err := s.broker.Publish(s.ctx, channel, p, broker.PublishOptions{})
@@ -238,12 +241,12 @@ func (s *suite) remove(channel, key string) broker.Message {
 	return s.publish(channel, push.Publication{Key: key, Op: push.Remove})
 }
 
-// load returns what is kept of a channel.
+// load returns the visited publications of a channel.
 func (s *suite) load(channel string) ([]push.Publication, broker.History) {
 	s.Helper()
 	var visited []push.Publication
-	h, err := s.broker.Load(s.ctx, channel, func(p push.Publication) error {
-		visited = append(visited, p)
+	h, err := s.broker.Load(s.ctx, channel, broker.LoadOptions{}, func(m broker.Message) error {
+		visited = append(visited, m.Publication)
 		return nil
 	})
 	s.must("load", err)

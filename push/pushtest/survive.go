@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// checkCrash: what was acknowledged survives the end of whatever holds the store, in the same epoch, and once.
+// checkCrash: acknowledged publications survive the end of the process with the store, in the same epoch, and once.
 func checkCrash(s *suite) {
 	openAll := func() {
 		s.open("c", push.Stream, push.History{})
@@ -23,9 +23,9 @@ func checkCrash(s *suite) {
 	c.order(1000)
 	c.await(300)
 	old, before, rows := s.broker, s.head("c"), s.head("t")
-	s.broker = s.harness.Crash()
+	s.broker = newInterested(s.harness.Crash())
 	c.end()
-	s.within("close after a crash", func() { _ = old.Close() }) // what it answers says nothing: its server was killed
+	s.within("close after a crash", func() { _ = old.Close() }) // its result is ignored, because its server was killed
 	r.release()
 	openAll()
 	head := s.head("c")
@@ -52,8 +52,8 @@ func checkCrash(s *suite) {
 	s.expectLoad("c:next", next)
 }
 
-// checkRewind: in an older copy of the store, offsets may be given again to something else, so that the epoch is another one; what was
-// acknowledged before the copy was made is there.
+// checkRewind: in an older copy of the store, offsets may be assigned again to other publications, so the epoch has to change. Publications
+// acknowledged before the copy was made are there.
 func checkRewind(s *suite) {
 	openAll := func() {
 		s.open("s", push.Stream, push.History{})
@@ -68,7 +68,7 @@ func checkRewind(s *suite) {
 	s.set("t:1", "a", "lost")
 	known := map[string]push.Position{"s": s.head("s"), "t": s.head("t")}
 	s.close()
-	s.broker = s.harness.Rewind()
+	s.broker = newInterested(s.harness.Rewind())
 	openAll()
 	heads := make(map[string]push.Position)
 	for name, before := range known {
@@ -85,7 +85,7 @@ func checkRewind(s *suite) {
 	if start := s.attach("s", r).Start(); start != heads["s"] {
 		s.Errorf("attached from %v, the head is %v", start, heads["s"])
 	}
-	// The key belongs to what was lost.
+	// The key belongs to a publication that was lost.
 	pos := s.keyed("s:2", "new", "key")
 	if pos.Epoch != heads["s"].Epoch || pos.Offset <= heads["s"].Offset {
 		s.Errorf("published at %v, the head was %v", pos, heads["s"])
@@ -100,14 +100,14 @@ func checkRewind(s *suite) {
 		return
 	}
 	s.close()
-	s.broker = s.harness.Reopen()
+	s.broker = newInterested(s.harness.Reopen())
 	openAll()
 	if head := s.head("s"); head != (push.Position{Epoch: pos.Epoch, Offset: next.Offset}) {
 		s.Errorf("the head is %v after a restart, want %d in epoch %q", head, next.Offset, pos.Epoch)
 	}
 }
 
-// checkReplace: when the store is lost while the broker is connected, followers learn of it, and everything goes on in another epoch.
+// checkReplace: if the store is lost while the broker is connected, followers are reset, and everything continues in another epoch.
 func checkReplace(s *suite) {
 	s.open("s", push.Stream, push.History{})
 	r := newRecorder()
@@ -156,7 +156,7 @@ func checkReplace(s *suite) {
 	s.leasesAgain("lease")
 }
 
-// awaitReset waits until the follower was told of a new life, and returns its beginning.
+// awaitReset waits until the follower was reset, and returns the start of its last reset.
 func (r *recorder) awaitReset(s *suite) push.Position {
 	s.Helper()
 	for {
@@ -174,7 +174,7 @@ func (r *recorder) awaitReset(s *suite) push.Position {
 	}
 }
 
-// lives returns the beginnings of the lives that the follower was told of.
+// lives returns the starts of all resets of the follower.
 func (r *recorder) lives() []push.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -37,6 +38,7 @@ type Command struct {
 	rounds                   int
 	seconds                  float64
 	json, markdown, profiles string
+	before                   string
 	flags                    *flag.FlagSet
 }
 
@@ -53,6 +55,8 @@ func NewCommand(name string, servers []string) *Command {
 	f.StringVar(&c.json, "json", "", "a file for everything that was measured")
 	f.StringVar(&c.markdown, "markdown", "", "a file for the tables")
 	f.StringVar(&c.profiles, "profiles", "", "a folder for a profile of each server in each cell, of its last round")
+	f.StringVar(&c.before, "before", "", "what is measured as well, as NAME"+load.AtBefore+" beside each server of Sluice: this command "+
+		"built from another commit, or for push the command sluice")
 	return c
 }
 
@@ -102,6 +106,7 @@ type Comparison[C any] struct {
 	Choose  func(c C, servers []string, named bool) []string // which servers are measured in a cell; named: they were asked for by name
 	Measure func(ctx context.Context, b *load.Bench, c C, servers []string) (*report.Table, error)
 	Judge   func([]C) []report.Target
+	Before  func(path string) load.Before // what -before makes of its argument
 	Result  *Result
 	All     any // what -json writes: Result, or what holds it
 }
@@ -145,7 +150,7 @@ func (c *Comparison[C]) measure(ctx context.Context, cmd *Command, stdout io.Wri
 	if err != nil {
 		return nil, err
 	}
-	servers, err := choose(cmd.servers, c.Servers, func(s string) string { return s })
+	servers, err := choose(cmd.servers, c.servers(cmd), func(s string) string { return s })
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +162,9 @@ func (c *Comparison[C]) measure(ctx context.Context, cmd *Command, stdout io.Wri
 	b := &load.Bench{
 		Programs: p, Rounds: cmd.rounds, Window: time.Duration(cmd.seconds * float64(time.Second)),
 		Rest: cmd.Rest, Progress: progress(), Profiles: cmd.profiles,
+	}
+	if cmd.before != "" {
+		b.Before = c.Before(cmd.before)
 	}
 	var tables []*report.Table
 	add := func(t *report.Table) error {
@@ -177,10 +185,44 @@ func (c *Comparison[C]) measure(ctx context.Context, cmd *Command, stdout io.Wri
 	}
 	r := c.Result
 	r.Machine.Stolen = before.StolenUntil(report.ProcessorTimes())
-	r.Targets = c.Judge(chosen)
+	r.Targets = append(c.Judge(chosen), r.againstBefore()...)
 	t := report.Targets(r.Targets)
 	t.Note += fmt.Sprintf(" The host gave %.1f %% of the processors' time to others.", 100*r.Machine.Stolen)
 	return tables, add(t)
+}
+
+// servers are the names of all servers that can be asked for.
+func (c *Comparison[C]) servers(cmd *Command) []string {
+	all := slices.Clone(c.Servers)
+	if cmd.before == "" {
+		return all
+	}
+	for _, name := range c.Servers {
+		if strings.HasPrefix(name, "sluice") {
+			all = append(all, name+load.AtBefore)
+		}
+	}
+	return all
+}
+
+// beforeBound is how much more CPU a message may cost than at the commit before.
+const beforeBound = 1.05
+
+// againstBefore compares the servers of this commit with those of the one before.
+func (r *Result) againstBefore() []report.Target {
+	var all []report.Target
+	for _, cell := range slices.Sorted(maps.Keys(r.Cells)) {
+		for i := range r.Cells[cell] {
+			row := &r.Cells[cell][i]
+			if row.Before.Median > 0 {
+				all = append(all, report.Target{
+					Server: row.Server, Target: fmt.Sprintf("%s: CPU at most %.2f × before", cell, beforeBound),
+					Measured: row.Before.String() + " ×", Met: report.Verdict(row.Before, beforeBound),
+				})
+			}
+		}
+	}
+	return all
 }
 
 // write creates a file.

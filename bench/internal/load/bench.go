@@ -38,7 +38,17 @@ type Bench struct {
 	Rest     time.Duration // how long idle sessions are left alone
 	Progress io.Writer
 	Profiles string // a folder for profiles of the servers; none when empty
+	Before   Before
 }
+
+// Before starts the servers of another commit, whose names end in [AtBefore].
+type Before struct {
+	Program string   // this command, built from that commit; empty: this process's own program
+	Args    []string // more arguments of the server
+}
+
+// AtBefore ends the name of a server of the commit that this one is compared with.
+const AtBefore = "@before"
 
 // Start starts a server for a cell; at is where it listens.
 func (b *Bench) Start(ctx context.Context, w *Work, name string, at *server.Address) (*child.Process, error) {
@@ -53,7 +63,14 @@ func (b *Bench) Start(ctx context.Context, w *Work, name string, at *server.Addr
 	if err != nil {
 		return nil, err
 	}
-	all := append([]string{"serve", "-server", name}, w.Args.Go...)
+	server, isBefore := strings.CutSuffix(name, AtBefore)
+	all := append([]string{"serve", "-server", server}, w.Args.Go...)
+	if isBefore {
+		all = append(all, b.Before.Args...)
+		if b.Before.Program != "" {
+			self = b.Before.Program
+		}
+	}
 	if b.Profiles != "" {
 		all = append(all, "-profile", filepath.Join(b.Profiles, w.Name+"-"+name+".prof"))
 	}

@@ -11,7 +11,8 @@ type Summary struct {
 	Server   string            `json:"server"`
 	Rate     measure.Spread    `json:"rate"`
 	CPU      measure.Spread    `json:"cpu"`
-	Ratio    measure.Spread    `json:"ratio"` // of CPU to that of the cheapest limit in the same round; zero when none was measured
+	Ratio    measure.Spread    `json:"ratio"`  // of CPU to that of the cheapest limit in the same round; zero when none was measured
+	Before   measure.Spread    `json:"before"` // of CPU to that of the same server of the commit before in the same round, or zero
 	Allocs   measure.Spread    `json:"allocs"`
 	GC       measure.Spread    `json:"gc"`
 	Resident measure.Spread    `json:"resident"`
@@ -40,6 +41,7 @@ func Summarize(samples []Sample, servers []string) []Summary {
 			Rate:     measure.Over(mine, func(s *Sample) float64 { return s.Rate }),
 			CPU:      measure.Over(mine, cpu),
 			Ratio:    ratios(mine, limits, cpu),
+			Before:   ratios(mine, byServer[server+AtBefore], cpu),
 			Allocs:   measure.Over(mine, func(s *Sample) float64 { return s.Allocs }),
 			GC:       measure.Over(mine, func(s *Sample) float64 { return s.GC }),
 			Resident: measure.Over(mine, func(s *Sample) float64 { return float64(s.Resident) }),

@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sluice-push/sluice/bench/internal/measure"
@@ -67,7 +68,7 @@ func (l *Load) Wrong() error {
 
 // proto is what the client calls the protocol of a server.
 func (w *Work) proto(server string) string {
-	if p, ok := w.Protos[server]; ok {
+	if p, ok := w.Protos[strings.TrimSuffix(server, AtBefore)]; ok {
 		return p
 	}
 	return w.Proto

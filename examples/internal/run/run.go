@@ -80,7 +80,7 @@ func (a *App) AtEnd(shutdown func(context.Context) error) {
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
 		if err := shutdown(ctx); err != nil {
-			Say("some peers were cut off: %v", err)
+			Say("some peers were disconnected: %v", err)
 		}
 	}()
 }

@@ -8,21 +8,22 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// attachment is a follower's hold on a partition: a queue, and the goroutine that hands it over.
+// attachment is the registration of a follower with a partition: a queue, and the goroutine that delivers its messages.
 type attachment struct {
+	broker.WholePartition
 	partition *partition
 	follower  broker.Follower
 	start     push.Position
 	ended     chan struct{} // closed when the goroutine has ended
 
 	// guarded by partition.mu
-	changed *sync.Cond // queue or stopped
+	changed *sync.Cond // signalled when queue or stopped has changed
 	queue   []broker.Message
 	bytes   int64 // of queue
 	stopped bool
 }
 
-// attach makes a follower see all that is published from now on.
+// attach registers a follower for all publications from now on.
 func (p *partition) attach(f broker.Follower) (*attachment, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,7 +45,7 @@ func (p *partition) attach(f broker.Follower) (*attachment, error) {
 // Start is the partition's head as it was when the follower was attached.
 func (a *attachment) Start() push.Position { return a.start }
 
-// Detach ends delivery: what is queued is dropped. It waits until the follower is left alone, and may be called again.
+// Detach ends delivery, drops the queue, and returns when no method of the follower is running any more. It may be called again.
 func (a *attachment) Detach() {
 	p := a.partition
 	p.mu.Lock()
@@ -55,7 +56,7 @@ func (a *attachment) Detach() {
 	<-a.ended
 }
 
-// run hands over what is queued, all at once, until the attachment is stopped.
+// run delivers the queue, as one batch at a time, until the attachment is stopped.
 func (a *attachment) run() {
 	defer close(a.ended)
 	var batch []broker.Message
@@ -68,8 +69,8 @@ func (a *attachment) run() {
 	}
 }
 
-// take waits for messages and returns them, none when the attachment was stopped. The messages that were taken before are done
-// with: their slice becomes the queue.
+// take waits for messages and returns them, none if the attachment was stopped. done are the messages that were taken before: the caller no
+// longer uses them, and their slice becomes the queue.
 func (a *attachment) take(done []broker.Message) []broker.Message {
 	clear(done)
 	p := a.partition
@@ -92,7 +93,7 @@ func (a *attachment) isFullLocked() bool {
 	return len(a.queue) >= o.Queue || o.QueueBytes > 0 && a.bytes >= o.QueueBytes
 }
 
-// queueLocked adds a message; the caller has seen that there is room.
+// queueLocked adds a message. The caller has checked that there is room.
 func (a *attachment) queueLocked(m broker.Message) {
 	a.queue = append(a.queue, m)
 	a.bytes += int64(m.Size())

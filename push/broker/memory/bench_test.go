@@ -84,7 +84,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := br.Load(b.Context(), "n:1", func(push.Publication) error { return nil }); err != nil {
+		if _, err := br.Load(b.Context(), "n:1", broker.LoadOptions{}, func(broker.Message) error { return nil }); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -43,7 +43,7 @@ func publish(t *testing.T, b broker.Broker, channel string, p push.Publication) 
 	return pos.Offset
 }
 
-// stuck is a follower that takes a batch and keeps it until it is let go.
+// stuck is a follower that blocks in Deliver until it is released.
 type stuck struct {
 	entered chan struct{}
 	open    chan struct{}
@@ -156,7 +156,7 @@ func TestPublishWaits(t *testing.T) {
 	}
 }
 
-// TestTellWaits: a listener that does not keep up is waited for, while the others have the message already.
+// TestTellWaits: Tell waits for a listener that does not keep up, after the others have got the message.
 func TestTellWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, nil, push.Stream, push.History{})
@@ -194,7 +194,7 @@ func TestTellWaits(t *testing.T) {
 	})
 }
 
-// TestIdempotencyKeysBound: when as many keys are remembered as allowed, the oldest makes room for another: nobody is stopped.
+// TestIdempotencyKeysBound: if as many keys are remembered as allowed, the oldest makes room for another, and no publisher is stopped.
 func TestIdempotencyKeysBound(t *testing.T) {
 	clock := pushtest.NewClock(time.Unix(1_700_000_000, 0))
 	b := start(t, &memory.Options{Now: clock.Now, IdempotencyKeys: 3}, push.Stream, push.History{})
@@ -211,7 +211,7 @@ func TestIdempotencyKeysBound(t *testing.T) {
 	}
 }
 
-// TestLeasesAreGivenUp: leases that ended take no memory for long, even if nobody lists them.
+// TestLeasesAreGivenUp: leases that have ended do not take memory for long, even if no caller lists them.
 func TestLeasesAreGivenUp(t *testing.T) {
 	clock := pushtest.NewClock(time.Unix(1_700_000_000, 0))
 	b := start(t, &memory.Options{Now: clock.Now}, push.Stream, push.History{})
@@ -226,7 +226,7 @@ func TestLeasesAreGivenUp(t *testing.T) {
 	}
 }
 
-// TestDurableIsRefused with words that say what to do.
+// TestDurableIsRefused: a durable namespace is refused with an error that says what to do.
 func TestDurableIsRefused(t *testing.T) {
 	b := start(t, nil, push.Stream, push.History{})
 	err := b.Open(t.Context(), broker.Namespace{Name: "orders", Partitions: 1, Durable: true})

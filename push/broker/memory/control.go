@@ -13,14 +13,14 @@ import (
 // controlQueue is how many control messages may wait for one listener.
 const controlQueue = 64
 
-// control carries control messages.
+// control holds the listeners for control messages.
 type control struct {
 	mu        sync.Mutex
 	listeners map[*listener]struct{}
 	closed    bool
 }
 
-// listener is one Listen: a queue, and the goroutine that hands it over.
+// listener is the state of one Listen: a queue, and the goroutine that calls the handler.
 type listener struct {
 	node    string
 	handle  func(payload []byte)
@@ -29,8 +29,8 @@ type listener struct {
 	ended   chan struct{} // closed when the goroutine has ended
 }
 
-// Listen begins to give handle the control messages for node. ctx matters only until Listen returns. Several listeners may use one
-// name: each is given everything. stop drops what is queued and may be called again, but not from handle.
+// Listen begins to call handle for the control messages to node. ctx matters only until Listen returns. If several listeners use one name, each
+// gets every message. stop drops the queued messages. It may be called again, but not from handle.
 func (b *Broker) Listen(ctx context.Context, node string, handle func(payload []byte)) (stop func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("memory: listen: %w", err)
@@ -51,9 +51,9 @@ func (b *Broker) Listen(ctx context.Context, node string, handle func(payload []
 	}, nil
 }
 
-// Tell queues a copy of payload for those who listen under the name node, or for all. A listener whose queue of 64 is full is waited
-// for, until ctx is done or for at most Options.PublishWait, while the others have theirs already; then the error is ErrBusy. A
-// handler may call it.
+// Tell queues a copy of payload for the listeners with the name node, or for all listeners if node is empty. If the queue of 64 messages of a
+// listener is full, Tell first serves the other listeners. Then it waits until ctx is done, or for at most Options.PublishWait, and returns
+// ErrBusy after that. A handler may call Tell.
 func (b *Broker) Tell(ctx context.Context, node string, payload []byte) error {
 	if err := b.tell(ctx, node, payload); err != nil {
 		return fmt.Errorf("memory: tell: %w", err)
@@ -108,7 +108,7 @@ func (c *control) add(l *listener) bool {
 	return true
 }
 
-// remove stops a listener that was not stopped yet.
+// remove stops a listener, unless it has been stopped already.
 func (c *control) remove(l *listener) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +118,7 @@ func (c *control) remove(l *listener) {
 	}
 }
 
-// of returns the listeners of a node, of all nodes when it is empty.
+// of returns the listeners with the name node, or all listeners if node is empty.
 func (c *control) of(node string) (found []*listener, isOpen bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +130,7 @@ func (c *control) of(node string) (found []*listener, isOpen bool) {
 	return found, !c.closed
 }
 
-// close stops all listeners and returns what is closed when they have ended.
+// close stops all listeners, and returns channels that are closed when their goroutines have ended.
 func (c *control) close() []<-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

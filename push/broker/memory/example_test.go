@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-push/sluice/push/broker/memory"
 )
 
-// printer is a follower that prints what it is given.
+// printer is a follower that prints its messages.
 type printer struct{ done chan struct{} }
 
 func (p printer) Deliver(batch []broker.Message) {
@@ -21,7 +21,7 @@ func (p printer) Deliver(batch []broker.Message) {
 func (p printer) Gap(uint64)          {}
 func (p printer) Reset(push.Position) {}
 
-// A table of quotes: what was published before is loaded, what comes after is delivered.
+// A table of quotes: earlier publications are loaded, and later ones are delivered.
 func Example() {
 	ctx := context.Background()
 	b := memory.New(nil)
@@ -46,7 +46,7 @@ func Example() {
 		return
 	}
 	defer attachment.Detach()
-	_, err = b.Load(ctx, "quotes:nyse", func(p push.Publication) error {
+	_, err = b.Load(ctx, "quotes:nyse", broker.LoadOptions{}, func(p broker.Message) error {
 		fmt.Printf("%d: %s was %s\n", p.Offset, p.Key, p.Data)
 		return nil
 	})

@@ -1,16 +1,18 @@
 package memory
 
 import (
+	"context"
 	"time"
 
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// Channels returns how many channels a partition holds something of.
+// Channels returns the number of channels with a log in a partition.
 func (b *Broker) Channels(p broker.Partition) int {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	part := b.namespaces[p.Namespace].partitions[p.Index]
+	part, err := b.partitions.At(context.Background(), p)
+	if err != nil {
+		panic(err)
+	}
 	part.mu.Lock()
 	defer part.mu.Unlock()
 	return len(part.channels)
@@ -26,7 +28,7 @@ func (b *Broker) HeldLeases() int {
 // Window shows the idempotency window to its property test.
 type Window struct{ w window }
 
-// IdempotencyWindow is for how long a key counts.
+// IdempotencyWindow is how long a key is remembered.
 const IdempotencyWindow = idempotencyWindow
 
 // NewWindow returns a window that remembers at most so many keys.

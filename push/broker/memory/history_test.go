@@ -44,7 +44,7 @@ func (r *replica) await(offset uint64) {
 	}
 }
 
-// TestLoadIsTheLog: what is loaded is to the byte what a log shows that was given everything, and the floor is its floor.
+// TestLoadIsTheLog: a load visits exactly the publications in a log that got everything, and returns its floor.
 func TestLoadIsTheLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mode := rapid.SampledFrom([]push.Mode{push.Stream, push.Value, push.Table}).Draw(t, "mode")
@@ -92,7 +92,7 @@ func TestLoadIsTheLog(t *testing.T) {
 	})
 }
 
-// compare loads what the replica has.
+// compare loads a channel and compares it with the replica's log.
 func compare(t *rapid.T, b *memory.Broker, r *replica, clock *pushtest.Clock) {
 	forgetful := r.cleared || r.policy.History.Age > 0 || r.policy.History.Bytes > 0
 	for name, log := range r.logs {
@@ -101,8 +101,8 @@ func compare(t *rapid.T, b *memory.Broker, r *replica, clock *pushtest.Clock) {
 		for e := range log.Entries() {
 			want = append(want, e.Publication)
 		}
-		h, err := b.Load(t.Context(), name, func(p push.Publication) error {
-			got = append(got, p)
+		h, err := b.Load(t.Context(), name, broker.LoadOptions{}, func(m broker.Message) error {
+			got = append(got, m.Publication)
 			return nil
 		})
 		if err != nil {
@@ -121,7 +121,7 @@ func compare(t *rapid.T, b *memory.Broker, r *replica, clock *pushtest.Clock) {
 	}
 }
 
-// TestIdleChannelsAreForgotten: what is left of many channels is one number.
+// TestIdleChannelsAreForgotten: of many idle channels only one number is kept.
 func TestIdleChannelsAreForgotten(t *testing.T) {
 	clock := pushtest.NewClock(time.Unix(1_700_000_000, 0))
 	b := start(t, &memory.Options{Now: clock.Now}, push.Stream, push.History{Age: time.Minute})
@@ -137,7 +137,7 @@ func TestIdleChannelsAreForgotten(t *testing.T) {
 		t.Errorf("%d channels are left, want 1", left)
 	}
 	for _, name := range []string{"n:0", "n:4999", "n:never"} {
-		h, err := b.Load(t.Context(), name, func(push.Publication) error {
+		h, err := b.Load(t.Context(), name, broker.LoadOptions{}, func(broker.Message) error {
 			t.Errorf("something is left of %s", name)
 			return nil
 		})
@@ -147,7 +147,8 @@ func TestIdleChannelsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestClearedChannel: a cleared channel is forgotten when it is as old as the history, so that nobody else's position suffers.
+// TestClearedChannel: a cleared channel is dropped when its clear is as old as the history allows, so that no younger position of another
+// channel suffers.
 func TestClearedChannel(t *testing.T) {
 	clock := pushtest.NewClock(time.Unix(1_700_000_000, 0))
 	b := start(t, &memory.Options{Now: clock.Now}, push.Table, push.History{Age: time.Minute})
@@ -156,7 +157,7 @@ func TestClearedChannel(t *testing.T) {
 	floor := func() uint64 {
 		t.Helper()
 		publish(t, b, "n:busy", push.Publication{})
-		h, err := b.Load(t.Context(), "n:never", func(push.Publication) error { return nil })
+		h, err := b.Load(t.Context(), "n:never", broker.LoadOptions{}, func(broker.Message) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +172,7 @@ func TestClearedChannel(t *testing.T) {
 	}
 }
 
-// TestLongerHistory: what was evicted under a shorter history is not promised again under a longer one.
+// TestLongerHistory: entries evicted under a shorter history lie below the floor under a longer one, too.
 func TestLongerHistory(t *testing.T) {
 	b := start(t, nil, push.Stream, push.History{Size: 2})
 	reopen := func(size int) {
@@ -184,7 +185,7 @@ func TestLongerHistory(t *testing.T) {
 	expect := func(floor, head uint64) {
 		t.Helper()
 		next := floor + 1
-		h, err := b.Load(t.Context(), "n:1", func(p push.Publication) error {
+		h, err := b.Load(t.Context(), "n:1", broker.LoadOptions{}, func(p broker.Message) error {
 			if p.Offset != next {
 				t.Errorf("offset %d was loaded, want %d", p.Offset, next)
 			}
@@ -209,7 +210,7 @@ func TestLongerHistory(t *testing.T) {
 	expect(7, 8)
 }
 
-// TestClockGoesBack: time stands still meanwhile.
+// TestClockGoesBack: the partition's time stands still while the clock is behind it.
 func TestClockGoesBack(t *testing.T) {
 	clock := pushtest.NewClock(time.Unix(1_700_000_000, 0))
 	b := start(t, &memory.Options{Now: clock.Now}, push.Stream, push.History{Age: time.Hour})
@@ -220,7 +221,7 @@ func TestClockGoesBack(t *testing.T) {
 	clock.Advance(3*time.Hour + time.Second)
 	publish(t, b, "n:1", push.Publication{})
 	var times []int64
-	_, err := b.Load(t.Context(), "n:1", func(p push.Publication) error {
+	_, err := b.Load(t.Context(), "n:1", broker.LoadOptions{}, func(p broker.Message) error {
 		times = append(times, p.Time-1_700_000_000_000)
 		return nil
 	})

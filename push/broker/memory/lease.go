@@ -12,12 +12,13 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// leases keeps leases. One that ended is never shown and is given up when all are walked over: by each list, and by a put when as
-// many have come as were alive after the last walk, so that a put costs little and the dead never outnumber the living for long.
+// leases holds the leases. A lease that has ended is never listed. A walk over all leases deletes the ended ones. Each list makes that walk, and
+// so does a put if there are more than twice as many leases as were alive after the last walk. So a put costs little on average, and the ended
+// leases never outnumber the live ones for long.
 type leases struct {
 	mu     sync.Mutex
 	byKey  map[string]lease
-	sparse int // walk when there are more
+	sparse int // walk if there are more
 	closed bool
 }
 
@@ -30,7 +31,7 @@ type lease struct {
 func (b *Broker) PutLease(ctx context.Context, l broker.Lease, ttl time.Duration) error {
 	err := ctx.Err()
 	if err == nil && ttl <= 0 {
-		err = fmt.Errorf("a time to live of %v, it has to be positive", ttl)
+		err = fmt.Errorf("time to live %v: it must be positive", ttl)
 	}
 	if err == nil {
 		now := b.opts.Now()
@@ -54,8 +55,8 @@ func (b *Broker) DropLease(ctx context.Context, key string) error {
 	return nil
 }
 
-// ListLeases returns the live leases whose keys begin with prefix, ordered by key. The slice is the caller's, the values are shared
-// and must not be changed.
+// ListLeases returns the live leases whose keys begin with prefix, ordered by key. The slice belongs to the caller. The values are shared and
+// must not be changed.
 func (b *Broker) ListLeases(ctx context.Context, prefix string) ([]broker.Lease, error) {
 	err := ctx.Err()
 	var out []broker.Lease
@@ -107,7 +108,7 @@ func (s *leases) list(prefix string, now time.Time) ([]broker.Lease, error) {
 	return out, nil
 }
 
-// walkLocked visits the live leases and gives up the others.
+// walkLocked visits the live leases and deletes the others.
 func (s *leases) walkLocked(now time.Time, visit func(key string, l lease)) {
 	for key, l := range s.byKey {
 		if !now.Before(l.ends) {
@@ -119,7 +120,7 @@ func (s *leases) walkLocked(now time.Time, visit func(key string, l lease)) {
 	s.sparse = 2*len(s.byKey) + 16
 }
 
-// close gives up all leases.
+// close deletes all leases.
 func (s *leases) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

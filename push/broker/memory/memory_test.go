@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestConformanceRealTime runs it as it is run for a broker of which nothing is known but that it is one.
+// TestConformanceRealTime runs the suite without any of the harness's abilities.
 func TestConformanceRealTime(t *testing.T) {
 	pushtest.RunBroker(t, func(*testing.T) pushtest.Harness {
 		return pushtest.Harness{Broker: memory.New(&memory.Options{

@@ -12,18 +12,18 @@ import (
 	"github.com/sluice-push/sluice/push/channel"
 )
 
-// tended is how many channels a publish looks after besides its own.
-const tended = 2
+// evictedOthers is how many other channels each publish checks for old entries.
+const evictedOthers = 2
 
 // partition is one sequence of publications, with the channels it holds.
 //
-// An empty log is not kept for ever: channels may be many and short-lived. What has to be remembered of all that were dropped is one
-// number, forgotten: the highest floor among them. A channel that is not known may be one of them, so it promises nothing from
-// before; too high a floor only costs a client with an old position a fresh start. With a retention by age an empty log stays until
-// its last publication is that old, so that this happens to nobody whose position is younger.
+// An empty log is dropped at some time, because channels may be many and short-lived. Of all dropped logs the partition remembers one number,
+// forgotten: the highest floor among them. An unknown channel may be one of the dropped ones, so that number is its floor. A floor that is too
+// high only costs a client with an old position a fresh start. With a retention by age, an empty log stays until its last publication is that
+// old, so that no client with a younger position is affected.
 type partition struct {
-	epoch string   // set at creation: 128 random bits name this partition of this broker, so that there is never another like it
-	opts  *Options // set at creation
+	epoch string   // immutable: 128 random bits, so that no other partition ever has the same
+	opts  *Options // immutable
 
 	mu        sync.Mutex // guards all below
 	policy    *channel.Policy
@@ -31,20 +31,20 @@ type partition struct {
 	now       int64  // Unix milliseconds; never goes back, even if the clock does
 	forgotten uint64
 	channels  map[string]*kept
-	turns     []*kept // all of channels, in the order in which they are tended
-	turn      int     // index in turns of the next, or its end
+	rotation  []*kept // all of channels, in the order of the checks for old entries
+	next      int     // index in rotation of the channel that is next, or len(rotation)
 	window    window
 	attached  []*attachment
-	room      chan struct{} // closed when a follower took what was queued for it; nil while nobody waits for that
+	room      chan struct{} // closed when a follower takes its queue; nil while no publisher waits
 	closed    bool
 }
 
-// kept is a channel of which something is kept.
+// kept is a channel with a log.
 type kept struct {
-	name string
-	log  *channel.Log
-	last int64 // time of the newest publication
-	turn int   // index in partition.turns
+	name  string
+	log   *channel.Log
+	last  int64 // time of the newest publication
+	index int   // index in partition.rotation
 }
 
 func newPartition(opts *Options, ns broker.Namespace) *partition {
@@ -79,7 +79,7 @@ func (p *partition) publish(ctx context.Context, m broker.Message, key string) (
 	return pos, err
 }
 
-// tryPublish stores m, or returns a channel that is closed when another try is worth while.
+// tryPublish stores m. If a follower has no room, it returns a channel that is closed when another try is worth while.
 func (p *partition) tryPublish(m broker.Message, sum *digest) (push.Position, <-chan struct{}, error) {
 	now := p.opts.Now().UnixMilli()
 	p.mu.Lock()
@@ -109,18 +109,18 @@ func (p *partition) tryPublish(m broker.Message, sum *digest) (push.Position, <-
 	return p.positionLocked(), nil, nil
 }
 
-// storeLocked gives m its offset and time and appends it to its channel's log.
+// storeLocked assigns the offset and time of m, and appends it to its channel's log.
 func (p *partition) storeLocked(m *broker.Message) {
-	p.tendLocked()
+	p.evictOthersLocked()
 	c := p.channels[m.Channel]
 	if c == nil {
 		c = &kept{
-			name: m.Channel,
-			log:  channel.New(p.policy, p.positionLocked(), p.forgotten),
-			turn: len(p.turns),
+			name:  m.Channel,
+			log:   channel.New(p.policy, p.positionLocked(), p.forgotten),
+			index: len(p.rotation),
 		}
 		p.channels[m.Channel] = c
-		p.turns = append(p.turns, c)
+		p.rotation = append(p.rotation, c)
 	}
 	p.head++
 	m.Offset, m.Time = p.head, p.now
@@ -129,19 +129,20 @@ func (p *partition) storeLocked(m *broker.Message) {
 	c.last = p.now
 }
 
-// tendLocked looks after the channels whose turn it is.
-func (p *partition) tendLocked() {
-	for i := 0; i < tended && len(p.turns) > 0; i++ {
-		if p.turn >= len(p.turns) {
-			p.turn = 0
+// evictOthersLocked evicts old entries of the next channels in turn.
+func (p *partition) evictOthersLocked() {
+	for i := 0; i < evictedOthers && len(p.rotation) > 0; i++ {
+		if p.next >= len(p.rotation) {
+			p.next = 0
 		}
-		if isForgotten := p.evictLocked(p.turns[p.turn]); !isForgotten { // otherwise another is in its place
-			p.turn++
+		if isForgotten := p.evictLocked(p.rotation[p.next]); !isForgotten { // otherwise another channel has moved to this index
+			p.next++
 		}
 	}
 }
 
-// evictLocked evicts what is too old of a channel, and forgets the channel when nothing is left.
+// evictLocked evicts the entries of a channel that are too old. If none is left and its last publication is too old as well, it drops the
+// channel.
 func (p *partition) evictLocked(c *kept) (isForgotten bool) {
 	c.log.Expire(p.now)
 	if c.log.Len() > 0 || c.last > p.now-p.policy.History.Age.Milliseconds() {
@@ -149,15 +150,15 @@ func (p *partition) evictLocked(c *kept) (isForgotten bool) {
 	}
 	p.forgotten = max(p.forgotten, c.log.Floor())
 	delete(p.channels, c.name)
-	moved := p.turns[len(p.turns)-1]
-	p.turns[c.turn], moved.turn = moved, c.turn
-	p.turns[len(p.turns)-1] = nil
-	p.turns = p.turns[:len(p.turns)-1]
+	moved := p.rotation[len(p.rotation)-1]
+	p.rotation[c.index], moved.index = moved, c.index
+	p.rotation[len(p.rotation)-1] = nil
+	p.rotation = p.rotation[:len(p.rotation)-1]
 	return true
 }
 
-// load returns what is kept of a channel at this moment.
-func (p *partition) load(name string) ([]*channel.Entry, broker.History, error) {
+// load returns the entries of a channel at this moment. If rowsOnly, it leaves out removals.
+func (p *partition) load(name string, rowsOnly bool) ([]*channel.Entry, broker.History, error) {
 	now := p.opts.Now().UnixMilli()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,22 +167,26 @@ func (p *partition) load(name string) ([]*channel.Entry, broker.History, error) 
 	}
 	p.now = max(p.now, now)
 	h := broker.History{Epoch: p.epoch, Floor: p.forgotten, Head: p.head}
-	c := p.channels[name]
-	if c == nil {
-		return nil, h, nil
+	rowsOnly = rowsOnly && p.policy.Mode != push.Stream
+	var entries []*channel.Entry
+	if c := p.channels[name]; c != nil {
+		c.log.Expire(p.now)
+		h.Floor = c.log.Floor()
+		entries = slices.AppendSeq(make([]*channel.Entry, 0, c.log.Len()), c.log.Entries())
 	}
-	c.log.Expire(p.now)
-	h.Floor = c.log.Floor()
-	entries := slices.AppendSeq(make([]*channel.Entry, 0, c.log.Len()), c.log.Entries())
+	if rowsOnly {
+		h.Floor = h.Head
+		entries = slices.DeleteFunc(entries, func(e *channel.Entry) bool { return e.Op == push.Remove })
+	}
 	return entries, h, nil
 }
 
-// retain makes the partition keep what h allows. Logs share their policy and do not expect it to change, so they are built anew.
+// retain changes the retention. Logs share their policy and require that it does not change, so they are rebuilt.
 func (p *partition) retain(h push.History) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.policy = &channel.Policy{Mode: p.policy.Mode, History: h}
-	for _, c := range p.turns {
+	for _, c := range p.rotation {
 		log := channel.New(p.policy, push.Position{Epoch: p.epoch}, c.log.Floor())
 		for e := range c.log.Entries() {
 			log.Append(e.Publication)
@@ -209,7 +214,7 @@ func (p *partition) makeRoomLocked() {
 	}
 }
 
-// close ends all attachments and returns what is closed when they have ended.
+// close ends all attachments, and returns channels that are closed when their goroutines have ended.
 func (p *partition) close() []<-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 // idempotencyWindow is for how long a publish with the same key counts as the same publish.
 const idempotencyWindow = 5 * time.Minute
 
-// digest stands for a channel and an idempotency key, in the same few bytes however long they are.
+// digest is a hash of a channel and an idempotency key. It takes the same few bytes, however long they are.
 type digest [sha256.Size]byte
 
-// digestOf returns nil when there is no key.
+// digestOf returns the digest, or nil if there is no key.
 func digestOf(channel, key string) *digest {
 	if key == "" {
 		return nil
@@ -20,10 +20,10 @@ func digestOf(channel, key string) *digest {
 	return &sum
 }
 
-// window remembers for a while at which offset something was stored: a map, and a queue of what to forget next. Times must not
-// go back. Its owner locks.
+// window remembers the offset of each digest that was stored within the last idempotencyWindow, as a map and a queue in the order of time. Times
+// must not go back. The owner locks.
 type window struct {
-	most  int // remembered at once; 0 or less: no limit
+	most  int // how many are remembered at once; 0 or less: no limit
 	known map[digest]uint64
 	queue []remembered // oldest first, from index front on
 	front int
@@ -38,15 +38,15 @@ func newWindow(most int) window {
 	return window{most: most, known: make(map[digest]uint64)}
 }
 
-// look returns the offset at which sum was stored within the window, if it was.
+// look returns the offset at which sum was stored within the window. It reports false if sum is not known.
 func (w *window) look(sum digest, now int64) (offset uint64, isDuplicate bool) {
 	w.forget(now-idempotencyWindow.Milliseconds(), len(w.known))
 	offset, isDuplicate = w.known[sum]
 	return offset, isDuplicate
 }
 
-// add remembers what look did not know. If there is no room the oldest is forgotten early: one publisher with very many keys must not stop the
-// others.
+// add remembers a digest that look did not find. If there is no room, the oldest is forgotten early: one publisher with very many keys must not
+// stop the others.
 func (w *window) add(sum digest, now int64, offset uint64) {
 	if w.most > 0 {
 		w.forget(now-idempotencyWindow.Milliseconds(), w.most-1)
@@ -55,8 +55,8 @@ func (w *window) add(sum digest, now int64, offset uint64) {
 	w.queue = append(w.queue, remembered{sum, now})
 }
 
-// forget drops what was stored at or before the time then, and the oldest beyond a number. The queue is copied when half of it was dropped, so that a step costs
-// little on average and the queue stays within twice what is remembered.
+// forget drops the digests stored at or before the time then, and the oldest ones until no more than most are left. It copies the queue when
+// half of it has been dropped. So a step costs little on average, and the queue stays within twice the number of digests.
 func (w *window) forget(then int64, most int) {
 	for w.front < len(w.queue) && (w.queue[w.front].time <= then || len(w.known) > most) {
 		delete(w.known, w.queue[w.front].sum)

@@ -7,11 +7,11 @@ import (
 	nats "github.com/nats-io/nats.go"
 )
 
-// The server tells what is asked of it. From that it is known when somebody else deletes publications, which nothing in a stream
-// tells apart from what its limits evict, and at once when a stream is deleted or made anew.
+// The server publishes an advisory for each API request. The broker learns from it that another program has deleted publications, which the
+// state of a stream does not distinguish from evictions by its limits. It also learns at once that a stream was deleted or made again.
 const advisories = "$JS.EVENT.ADVISORY.API"
 
-// advisory is what the server tells of a request.
+// advisory is the server's report of an API request.
 type advisory struct {
 	ID      string `json:"id"`
 	Subject string `json:"subject"` // of the request
@@ -21,7 +21,8 @@ type advisory struct {
 	Response string `json:"response"`
 }
 
-// watch begins to listen to what is asked of the server. It may not be allowed to: then the log says so, and it is not known.
+// watch subscribes to the advisories. If the server does not permit that, the error handler logs it, and deletions by other programs go
+// unnoticed.
 func (b *Broker) watch() error {
 	_, err := b.conn.Subscribe(advisories, func(m *nats.Msg) {
 		var a advisory
@@ -32,7 +33,7 @@ func (b *Broker) watch() error {
 	return err
 }
 
-// advised handles what the server told of a request.
+// advised handles an advisory.
 func (b *Broker) advised(a *advisory) {
 	_, request, _ := strings.Cut(a.Subject, ".API.STREAM.")
 	at := strings.LastIndexByte(request, '.')
@@ -54,16 +55,16 @@ func (b *Broker) advised(a *advisory) {
 		if isOurs || err != nil || !response.Success || response.Purged != nil && *response.Purged == 0 {
 			return
 		}
-		p.meddled(a.ID)
+		p.noteDeletion(a.ID)
 		b.wake()
 	case "DELETE", "CREATE", "RESTORE":
 		b.wake()
 	}
 }
 
-// partitionOfStream returns the partition that a stream is, nil if it is none.
+// partitionOfStream returns the partition with a stream, nil if there is none.
 func (b *Broker) partitionOfStream(stream string) *partition {
-	for _, p := range b.allPartitions() {
+	for _, p := range b.partitions.All() {
 		if p.stream == stream {
 			return p
 		}

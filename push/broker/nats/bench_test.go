@@ -112,7 +112,7 @@ func BenchmarkLoadTable(b *testing.B) {
 	fillChannels(b, br, 10_000, func(i uint64) (string, string) { return "t:1", fmt.Sprint(i) })
 	for b.Loop() {
 		n := 0
-		if _, err := br.Load(b.Context(), "t:1", func(push.Publication) error { n++; return nil }); err != nil || n != 10_000 {
+		if _, err := br.Load(b.Context(), "t:1", broker.LoadOptions{}, func(broker.Message) error { n++; return nil }); err != nil || n != 10_000 {
 			b.Fatal(n, err)
 		}
 	}
@@ -128,7 +128,7 @@ func BenchmarkLoadSmall(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			channel := fmt.Sprintf("s:%d", n.Add(1)%10_000)
-			if _, err := br.Load(context.Background(), channel, func(push.Publication) error { return nil }); err != nil {
+			if _, err := br.Load(context.Background(), channel, broker.LoadOptions{}, func(broker.Message) error { return nil }); err != nil {
 				b.Error(err)
 				return
 			}

@@ -21,11 +21,11 @@ var _ broker.Broker = (*Broker)(nil)
 
 // Broker is a [broker.Broker] on JetStream. All methods may be called concurrently; after Close they return [broker.ErrClosed].
 type Broker struct {
-	opts Options // set at New
+	opts Options // immutable
 	host *host   // the embedded server; nil: external
 
-	// Two connections: publications, control messages and leases on one; on the other what may be large and should not hold those
-	// up: deliveries and loading.
+	// Publications, control messages and leases use one connection. Deliveries and loading, which may be large and must not hold up the others,
+	// use a second one.
 	conn, reads *nats.Conn
 	js          jetstream.JetStream // on conn
 	readsJS     jetstream.JetStream // on reads
@@ -36,32 +36,28 @@ type Broker struct {
 	refused atomic.Uint64  // messages that followers left out
 	full    atomic.Bool    // see broker.Stats
 
-	mu         sync.RWMutex
-	namespaces map[string]*namespace  // guarded by mu
-	listeners  map[*listener]struct{} // guarded by mu
-	closed     bool                   // guarded by mu
-	back       chan struct{}          // guarded by mu: closed and replaced when the connection is there again
-	ended      chan struct{}          // closed when Close has waited for everything
-	poke       chan struct{}          // holds one when it is time to look after the server
+	partitions broker.Table[*partition]
+
+	mu        sync.RWMutex
+	listeners map[*listener]struct{} // guarded by mu
+	back      chan struct{}          // guarded by mu: closed and replaced when a connection has been made again
+	ended     chan struct{}          // closed when Close has waited for everything
+	poke      chan struct{}          // holds one when look has to check the server and the partitions
 }
 
-// namespace is an open namespace. What is not in broker.Namespace.History never changes.
-type namespace struct {
-	broker.Namespace
-	partitions []*partition
-}
+// namespace is the configuration that the partitions of an open namespace share. It never changes; each partition has the present History.
+type namespace struct{ broker.Namespace }
 
-// New starts the embedded server or connects to the external one, and returns when it can be used; ctx bounds only that. The broker
-// has to be closed. Without the server there is an error; once connected the broker waits for a server that is lost, for as long as
-// it takes, and meanwhile its methods fail.
+// New starts the embedded server or connects to the external one, and returns when the server can be used; ctx bounds only that. The caller has
+// to close the broker. If the server cannot be reached, New returns an error. If a connection is lost later, the broker reconnects for as long
+// as it takes, and meanwhile its methods fail.
 func New(ctx context.Context, opts *Options) (*Broker, error) {
 	b := &Broker{
-		opts:       opts.withDefaults(),
-		namespaces: make(map[string]*namespace),
-		listeners:  make(map[*listener]struct{}),
-		ended:      make(chan struct{}),
-		back:       make(chan struct{}),
-		poke:       make(chan struct{}, 1),
+		opts:      opts.withDefaults(),
+		listeners: make(map[*listener]struct{}),
+		ended:     make(chan struct{}),
+		back:      make(chan struct{}),
+		poke:      make(chan struct{}, 1),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	if err := b.start(ctx); err != nil {
@@ -85,7 +81,7 @@ func (b *Broker) start(ctx context.Context) error {
 		return err
 	}
 	if _, err := b.js.AccountInfo(ctx); err != nil {
-		return fmt.Errorf("the server has no JetStream for us: %w", err)
+		return fmt.Errorf("JetStream is not available on the server: %w", err)
 	}
 	if b.host != nil {
 		if err := b.measure(ctx); err != nil {
@@ -99,10 +95,10 @@ func (b *Broker) start(ctx context.Context) error {
 	return nil
 }
 
-// clientName is what the names of our connections begin with.
+// clientName is the beginning of the names of our connections.
 const clientName = "sluice "
 
-// connect makes a connection that comes back by itself and keeps nothing while it is lost.
+// connect makes a connection that reconnects by itself, and buffers nothing while it is lost.
 func (b *Broker) connect(ctx context.Context, purpose string) (*nats.Conn, jetstream.JetStream, error) {
 	options := []nats.Option{
 		nats.Name(clientName + purpose),
@@ -112,15 +108,15 @@ func (b *Broker) connect(ctx context.Context, purpose string) (*nats.Conn, jetst
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if b.ctx.Err() == nil {
-				b.opts.Logger.Warn("the connection to the broker is lost", "connection", purpose, "error", err)
+				b.opts.Logger.Warn("broker connection lost", "connection", purpose, "error", err)
 			}
 		}),
 		nats.ReconnectHandler(func(*nats.Conn) {
-			b.opts.Logger.Warn("the broker is there again", "connection", purpose)
+			b.opts.Logger.Warn("broker connection restored", "connection", purpose)
 			b.isBack()
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			b.opts.Logger.Warn("the broker complains", "connection", purpose, "error", err)
+			b.opts.Logger.Warn("broker connection error", "connection", purpose, "error", err)
 		}),
 	}
 	if b.opts.Credentials != "" {
@@ -139,7 +135,7 @@ func (b *Broker) connect(ctx context.Context, purpose string) (*nats.Conn, jetst
 		return nil, nil, fmt.Errorf("connect to %s: %w", b.where(), err)
 	}
 	js, err := jetstream.New(conn,
-		jetstream.WithPublishAsyncMaxPending(1<<20), // the windows of the partitions are what bounds it
+		jetstream.WithPublishAsyncMaxPending(1<<20), // the windows of the partitions bound it
 		jetstream.WithPublishAsyncTimeout(2*b.opts.Timeout),
 		jetstream.WithDefaultTimeout(b.opts.Timeout))
 	if err != nil {
@@ -149,7 +145,7 @@ func (b *Broker) connect(ctx context.Context, purpose string) (*nats.Conn, jetst
 	return conn, js, nil
 }
 
-// where says where the server is, without what is secret.
+// where names the server for messages, without secrets.
 func (b *Broker) where() string {
 	if b.host != nil {
 		return "the embedded server"
@@ -166,12 +162,12 @@ func (b *Broker) where() string {
 	return strings.Join(out, ",")
 }
 
-// connections says which connections there are.
-func (b *Broker) connections() sureness {
-	return sureness{publish: b.conn.Stats().Reconnects, read: b.reads.Stats().Reconnects}
+// connections identifies the present connections, by how often each was made again.
+func (b *Broker) connections() connState {
+	return connState{publish: b.conn.Stats().Reconnects, read: b.reads.Stats().Reconnects}
 }
 
-// isBack wakes who waits for the server.
+// isBack wakes the goroutines that wait for the server.
 func (b *Broker) isBack() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,7 +175,7 @@ func (b *Broker) isBack() {
 	b.back = make(chan struct{})
 }
 
-// whenBack returns a channel that is closed when a connection was made anew.
+// whenBack returns a channel that is closed when a connection has been made again.
 func (b *Broker) whenBack() <-chan struct{} {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -187,17 +183,16 @@ func (b *Broker) whenBack() <-chan struct{} {
 }
 
 const (
-	// lookEvery is how often partitions are looked after although nothing happened: another node may have found that a new life has
-	// begun.
+	// lookEvery is the interval of checks of the partitions without another reason: another node may have changed the generation of a stream.
 	lookEvery = 10 * time.Second
-	// lookPause is how long nothing is looked after again, whatever happens.
+	// lookPause is the least time between two checks.
 	lookPause = 200 * time.Millisecond
-	// noteEvery is how often it is noted how far the streams have come, and looked whether the data folder is there. What was acknowledged since
-	// may be lost unseen, with the folder or by damage before the process is killed.
+	// noteEvery is the interval at which the heads of the streams are noted, and the data folder is checked for existence. If the folder is
+	// lost, or is damaged before the process is killed, publications acknowledged since the last note may be lost unnoticed.
 	noteEvery = 250 * time.Millisecond
 )
 
-// wake asks for the server and the partitions to be looked after.
+// wake asks look to check the server and the partitions.
 func (b *Broker) wake() {
 	select {
 	case b.poke <- struct{}{}:
@@ -205,7 +200,7 @@ func (b *Broker) wake() {
 	}
 }
 
-// look looks after the server and all partitions: at intervals, when the server is there again, and when it refused something.
+// look checks the server and all partitions: at intervals, after a reconnect, and after the server has refused a request.
 func (b *Broker) look() {
 	ticker, notes, pause := time.NewTicker(lookEvery), time.NewTicker(noteEvery), time.NewTimer(0)
 	defer ticker.Stop()
@@ -226,9 +221,9 @@ func (b *Broker) look() {
 		if b.host != nil {
 			b.host.mend()
 		}
-		for _, p := range b.allPartitions() {
+		for _, p := range b.partitions.All() {
 			if _, err := p.look(b.ctx); err != nil && b.ctx.Err() == nil {
-				b.opts.Logger.Debug("a partition could not be looked after", "stream", p.stream, "error", err)
+				b.opts.Logger.Debug("partition check failed", "stream", p.stream, "error", err)
 			}
 		}
 		b.noteHeads()
@@ -241,13 +236,13 @@ func (b *Broker) look() {
 	}
 }
 
-// noteHeads keeps with the data of an embedded server how far its streams have come.
+// noteHeads stores the heads of the durable streams in the data folder of an embedded server.
 func (b *Broker) noteHeads() {
 	if b.host == nil {
 		return
 	}
 	heads := make(map[string]head)
-	for _, p := range b.allPartitions() {
+	for _, p := range b.partitions.All() {
 		p.mu.Lock()
 		if p.ns.Durable && p.epoch != "" {
 			heads[p.stream] = head{Created: p.created, Offset: p.known, Seen: p.seen, Absent: p.absent}
@@ -257,20 +252,10 @@ func (b *Broker) noteHeads() {
 	b.host.check(heads)
 }
 
-func (b *Broker) allPartitions() []*partition {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	var out []*partition
-	for _, n := range b.namespaces {
-		out = append(out, n.partitions...)
-	}
-	return out
-}
-
-// whyFailed says why an embedded server cannot write.
+// whyFailed returns the reason why an embedded server cannot write.
 func (b *Broker) whyFailed() string { return b.host.whyFailed() }
 
-// failure returns what is closed when an embedded server cannot write any more.
+// failure returns a channel that is closed when an embedded server cannot write any more, nil for an external server.
 func (b *Broker) failure() <-chan struct{} {
 	if b.host == nil {
 		return nil
@@ -278,15 +263,15 @@ func (b *Broker) failure() <-chan struct{} {
 	return b.host.failure()
 }
 
-// timed bounds a request to the server.
+// timed returns a context for one request to the server, which ends after Options.Timeout.
 func (b *Broker) timed(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, b.opts.Timeout)
 }
 
-// errReconnected says that an answer may have been lost with a connection.
-var errReconnected = errors.New("the connection was made anew meanwhile")
+// errReconnected means that an answer may have been lost with a connection.
+var errReconnected = errors.New("the connection was replaced during the request")
 
-// unlessBack bounds a request whose answer would not come any more once a connection has been made anew.
+// unlessBack returns a context for one request, which also ends when a connection has been made again: the answer would not come any more.
 func (b *Broker) unlessBack(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := b.timed(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -304,11 +289,11 @@ func (b *Broker) unlessBack(ctx context.Context) (context.Context, context.Cance
 	}
 }
 
-// Publish stores p and returns when the server has acknowledged it. It waits for room in the partition's window, until ctx is done
-// or for at most Options.PublishWait. Refusals, also for lack of space, and a server that is not there, are [broker.ErrBusy] and
-// say why; then nothing was stored. Other errors leave that open: publishing again with the same idempotency key is safe.
+// Publish stores p, and returns when the server has acknowledged it. It waits for room in the partition's window, until ctx is done or for at
+// most Options.PublishWait. If the server refuses p, also for lack of space, or is not connected, the error is [broker.ErrBusy] and names the
+// reason; nothing was stored then. After other errors p may be stored: publishing again with the same idempotency key is safe.
 func (b *Broker) Publish(ctx context.Context, channel string, p push.Publication, opts broker.PublishOptions) (push.Position, error) {
-	part, err := b.partitionOf(ctx, channel)
+	part, err := b.partitions.Of(ctx, channel)
 	if err == nil {
 		var at push.Position
 		if at, err = part.publish(ctx, &broker.Message{Channel: channel, Publication: p}, opts.IdempotencyKey); err == nil {
@@ -318,9 +303,9 @@ func (b *Broker) Publish(ctx context.Context, channel string, p push.Publication
 	return push.Position{}, fmt.Errorf("nats: publish to %q: %w", channel, err)
 }
 
-// Attach begins to deliver a partition to f, by a consumer of its own. It needs the server.
+// Attach begins to deliver a partition to f through a consumer of its own. It needs the server.
 func (b *Broker) Attach(ctx context.Context, p broker.Partition, f broker.Follower) (broker.Attachment, error) {
-	part, err := b.partition(ctx, p)
+	part, err := b.partitions.At(ctx, p)
 	if err == nil {
 		var a *attachment
 		if a, err = part.attach(ctx, f); err == nil {
@@ -330,9 +315,9 @@ func (b *Broker) Attach(ctx context.Context, p broker.Partition, f broker.Follow
 	return nil, fmt.Errorf("nats: attach: %w", err)
 }
 
-// Load visits what is kept of a channel. It holds all of it in memory while it does, but no lock.
-func (b *Broker) Load(ctx context.Context, channel string, visit func(push.Publication) error) (broker.History, error) {
-	h, err := b.load(ctx, channel, visit)
+// Load visits the stored publications of a channel. It first reads all of them into memory. No lock is held while visit runs.
+func (b *Broker) Load(ctx context.Context, channel string, o broker.LoadOptions, visit func(broker.Message) error) (broker.History, error) {
+	h, err := b.load(ctx, channel, o, visit)
 	if err != nil {
 		return broker.History{}, fmt.Errorf("nats: load %q: %w", channel, b.closedOr(err))
 	}
@@ -341,7 +326,7 @@ func (b *Broker) Load(ctx context.Context, channel string, visit func(push.Publi
 
 // Head asks the server for the partition's newest position; its offset is 0 before the first publication.
 func (b *Broker) Head(ctx context.Context, p broker.Partition) (push.Position, error) {
-	part, err := b.partition(ctx, p)
+	part, err := b.partitions.At(ctx, p)
 	if err == nil {
 		var at push.Position
 		if at, err = part.look(ctx); err == nil {
@@ -351,7 +336,8 @@ func (b *Broker) Head(ctx context.Context, p broker.Partition) (push.Position, e
 	return push.Position{}, fmt.Errorf("nats: head: %w", b.closedOr(err))
 }
 
-// closedOr returns err, or ErrClosed when that is why, or ErrBusy when nothing was asked for lack of a connection.
+// closedOr translates an error: to ErrClosed if the broker is closed, and to ErrBusy if the request was not sent for lack of a connection. It
+// returns other errors as they are.
 func (b *Broker) closedOr(err error) error {
 	if b.ctx.Err() != nil && !errors.Is(err, broker.ErrClosed) {
 		return broker.ErrClosed
@@ -362,25 +348,24 @@ func (b *Broker) closedOr(err error) error {
 	return err
 }
 
-// isUnconnected reports whether an error says that a request was not sent for lack of a connection.
+// isUnconnected reports whether an error means that a request was not sent for lack of a connection, or was cut off by a reconnect.
 func isUnconnected(err error) bool {
 	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, errReconnected)
 }
 
-// forReads returns the connection to load through.
+// forReads returns the connection for loading.
 func (b *Broker) forReads() *nats.Conn {
-	if !b.reads.IsConnected() && b.conn.IsConnected() { // which was faster to connect again
+	if !b.reads.IsConnected() && b.conn.IsConnected() { // it was faster to reconnect
 		return b.conn
 	}
 	return b.reads
 }
 
-// Close ends attachments and listeners, waits for them, and shuts the embedded server down: then the data folder is marked as
-// complete. Calling it again waits for the same. It must not be called from a follower or a handler of control messages.
+// Close ends attachments and listeners, waits for them, and shuts down the embedded server. Then it marks the data folder as complete. Another
+// call waits for the same. A follower, or a handler of control messages, must not call it.
 func (b *Broker) Close() error {
 	b.mu.Lock()
-	first := !b.closed
-	b.closed = true
+	first := b.partitions.Close()
 	var listeners []*listener
 	for l := range b.listeners {
 		listeners = append(listeners, l)
@@ -395,7 +380,7 @@ func (b *Broker) Close() error {
 		l.stop()
 	}
 	b.cancel()
-	for _, p := range b.allPartitions() {
+	for _, p := range b.partitions.All() {
 		p.detachAll()
 	}
 	b.running.Wait()
@@ -421,40 +406,7 @@ func closeConn(c *nats.Conn) {
 	<-done
 }
 
-// partitionOf finds the partition of a channel.
-func (b *Broker) partitionOf(ctx context.Context, channel string) (*partition, error) {
-	n, err := b.namespace(ctx, push.Namespace(channel))
-	if err != nil {
-		return nil, err
-	}
-	return n.partitions[broker.PartitionOf(channel, len(n.partitions)).Index], nil
-}
-
-func (b *Broker) partition(ctx context.Context, p broker.Partition) (*partition, error) {
-	n, err := b.namespace(ctx, p.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	if p.Index < 0 || p.Index >= len(n.partitions) {
-		return nil, fmt.Errorf("namespace %q has no partition %d, only %d in all", p.Namespace, p.Index, len(n.partitions))
-	}
-	return n.partitions[p.Index], nil
-}
-
-func (b *Broker) namespace(ctx context.Context, name string) (*namespace, error) {
-	if err := b.usable(ctx); err != nil {
-		return nil, err
-	}
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	n, ok := b.namespaces[name]
-	if !ok {
-		return nil, fmt.Errorf("%w: %q", broker.ErrUnknownNamespace, name)
-	}
-	return n, nil
-}
-
-// usable says why nothing can be done, if so.
+// usable returns the reason why the broker cannot be used, nil if it can.
 func (b *Broker) usable(ctx context.Context) error {
 	if b.ctx.Err() != nil {
 		return broker.ErrClosed

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-push/sluice/push/pushtest"
 )
 
-// maxPublication is what brokers of tests take.
+// maxPublication is the largest publication of the brokers in tests.
 const maxPublication = 1 << 20
 
 // embedded opens a broker with a server of its own in a folder.
@@ -44,7 +44,7 @@ func open(t *testing.T, o *nats.Options) *nats.Broker {
 	return b
 }
 
-// TestEmbedded: the embedded server does what a broker has to do.
+// TestEmbedded: a broker on an embedded server passes the suite.
 func TestEmbedded(t *testing.T) {
 	t.Parallel()
 	pushtest.RunBroker(t, func(t *testing.T) pushtest.Harness {
@@ -65,8 +65,8 @@ func TestEmbedded(t *testing.T) {
 	})
 }
 
-// TestExternal: with a server in another process it is the same, whatever happens to that and to the connection. That an external
-// store was replaced by an older copy while no broker was connected cannot be known.
+// TestExternal: a broker on a server in another process passes the suite, too. A broker cannot notice that an external store was replaced by an
+// older copy while no broker was connected.
 func TestExternal(t *testing.T) {
 	t.Parallel()
 	pushtest.RunBroker(t, func(t *testing.T) pushtest.Harness {

@@ -26,13 +26,13 @@ import (
 // in that folder until it is killed.
 const childFolder = "SLUICE_TEST_CHILD_FOLDER"
 
-// childPadding names the variable that says how many spaces a child puts behind what it publishes.
+// childPadding names the variable with the number of spaces that a child appends to the data of each publication.
 const childPadding = "SLUICE_TEST_CHILD_PADDING"
 
-// childPublishers is how many publish at once in a child.
+// childPublishers is the number of concurrent publishers in a child.
 const childPublishers = 4
 
-// acked is what a child says of each publication that was acknowledged, a line each.
+// acked is the report of a child about an acknowledged publication, one a line.
 type acked struct {
 	Channel string        `json:"channel"`
 	Key     string        `json:"key"`
@@ -92,8 +92,7 @@ func runChild() int {
 	return 0
 }
 
-// killedChild lets a child publish in a folder until it has said that n publications are acknowledged, and kills it. It returns all
-// that were.
+// killedChild lets a child publish in a folder until it has reported n acknowledged publications, and kills it. It returns all reported ones.
 func killedChild(t *testing.T, dir string, n int) []acked {
 	t.Helper()
 	all := killedWhen(t, dir, func(all []acked) bool { return len(all) == n })
@@ -103,7 +102,7 @@ func killedChild(t *testing.T, dir string, n int) []acked {
 	return all
 }
 
-// killedWhen lets a child publish in a folder until isTime reports that it is to be killed.
+// killedWhen lets a child publish in a folder until isTime returns true, and kills it.
 func killedWhen(t *testing.T, dir string, isTime func([]acked) bool) []acked {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -123,7 +122,7 @@ func killedWhen(t *testing.T, dir string, isTime func([]acked) bool) []acked {
 	lines := bufio.NewReader(out)
 	for {
 		line, err := lines.ReadBytes('\n')
-		if err != nil { // a line that is cut off was not said
+		if err != nil { // a line that is cut off does not count
 			break
 		}
 		var a acked
@@ -135,14 +134,14 @@ func killedWhen(t *testing.T, dir string, isTime func([]acked) bool) []acked {
 		}
 	}
 	_, _ = io.Copy(io.Discard, out)
-	_ = cmd.Wait() // that it was killed is no news
+	_ = cmd.Wait() // it returns an error because the child was killed
 	if complaints.Len() > 0 {
 		t.Fatalf("after %d publications: %s", len(all), complaints.String())
 	}
 	return all
 }
 
-// reopen opens a broker on what a child left.
+// reopen opens a broker on the folder of a child.
 func reopen(t *testing.T, dir string, logger *slog.Logger) *nats.Broker {
 	t.Helper()
 	b := open(t, &nats.Options{Dir: dir, Logger: logger})
@@ -155,7 +154,7 @@ func reopen(t *testing.T, dir string, logger *slog.Logger) *nats.Broker {
 	return b
 }
 
-// missing returns how much of what was acknowledged cannot be loaded, and the epochs of the partitions.
+// missing returns how many of the acknowledged publications cannot be loaded, and the epochs of the partitions.
 func missing(t *testing.T, b *nats.Broker, all []acked) (n int, epochs map[string]bool) {
 	t.Helper()
 	epochs = make(map[string]bool)
@@ -165,7 +164,7 @@ func missing(t *testing.T, b *nats.Broker, all []acked) (n int, epochs map[strin
 			continue
 		}
 		there[acked{Channel: a.Channel}] = true
-		h, err := b.Load(t.Context(), a.Channel, func(p push.Publication) error {
+		h, err := b.Load(t.Context(), a.Channel, broker.LoadOptions{}, func(p broker.Message) error {
 			there[acked{Channel: a.Channel, Key: p.Key, Data: strings.TrimRight(string(p.Data), " "), At: push.Position{Offset: p.Offset}}] = true
 			return nil
 		})

@@ -17,21 +17,21 @@ const (
 	controlNode = "sluice.control.node."
 )
 
-// controlQueue is how many control messages may wait for a listener; a listener that has more waiting misses the next.
+// controlQueue is how many control messages may wait for a listener. A listener with a full queue misses the next message.
 const controlQueue = 8192
 
-// listener is one call of Listen.
+// listener is the state of one Listen.
 type listener struct {
 	broker *Broker
 	subs   []*nats.Subscription
-	queue  chan *nats.Msg // both subscriptions, so that what one caller tells arrives in order
+	queue  chan *nats.Msg // of both subscriptions, so that the messages of one caller arrive in order
 	quit   chan struct{}
 	once   sync.Once
 	done   chan struct{} // closed when the goroutine has ended
 }
 
-// Listen gives handle the control messages for node and for all nodes. A listener that has 8192 waiting misses more. When the
-// connection is lost, messages told meanwhile are missed.
+// Listen calls handle for the control messages to node and to all nodes. A listener whose queue of 8192 messages is full misses further ones.
+// Messages that are sent while the connection is lost are missed.
 func (b *Broker) Listen(ctx context.Context, node string, handle func(payload []byte)) (stop func(), err error) {
 	if err := b.usable(ctx); err != nil {
 		return nil, fmt.Errorf("nats: listen: %w", err)
@@ -45,7 +45,7 @@ func (b *Broker) Listen(ctx context.Context, node string, handle func(payload []
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	if b.partitions.IsClosed() {
 		l.unsubscribe()
 		return nil, fmt.Errorf("nats: listen: %w", broker.ErrClosed)
 	}
@@ -64,7 +64,7 @@ func (l *listener) subscribe(ctx context.Context, node string) error {
 	}
 	ctx, cancel := l.broker.timed(ctx)
 	defer cancel()
-	return l.broker.conn.FlushWithContext(ctx) // what others tell from now on is heard
+	return l.broker.conn.FlushWithContext(ctx) // messages that are sent from now on arrive
 }
 
 func (l *listener) unsubscribe() {
@@ -102,7 +102,12 @@ func (l *listener) stop() {
 	<-l.done
 }
 
-// Tell sends a control message, and does not wait for who hears it. Without a connection it answers [broker.ErrBusy].
+// mostSubject is how long the subject of a control message may be. A server ends the connection of a client that sends it a longer line: of 4 KiB by
+// default (max_control_line).
+const mostSubject = 1 << 10
+
+// Tell sends a control message, and does not wait for the listeners. Without a connection it returns [broker.ErrBusy]. The message to a node whose ID
+// no node can have is lost, as that to a node that does not exist.
 func (b *Broker) Tell(ctx context.Context, node string, payload []byte) error {
 	if err := b.usable(ctx); err != nil {
 		return fmt.Errorf("nats: tell: %w", err)
@@ -111,12 +116,15 @@ func (b *Broker) Tell(ctx context.Context, node string, payload []byte) error {
 	if node != "" {
 		subject = string(appendToken([]byte(controlNode), node))
 	}
+	if len(subject) > mostSubject {
+		return nil
+	}
 	err := b.conn.Publish(subject, payload)
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, nats.ErrMaxPayload):
-		return fmt.Errorf("nats: tell: %w: %d bytes, the server takes %d", broker.ErrTooLarge, len(payload), b.conn.MaxPayload())
+		return fmt.Errorf("nats: tell: %w: %d bytes, the server accepts %d", broker.ErrTooLarge, len(payload), b.conn.MaxPayload())
 	case errors.Is(err, nats.ErrConnectionClosed):
 		return fmt.Errorf("nats: tell: %w", broker.ErrClosed)
 	case isUnconnected(err):

@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-push/sluice/push/broker/nats"
 )
 
-// logged is where a logger writes, and what a test reads.
+// logged is an output for a logger that a test can read.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -41,7 +41,7 @@ func newLog() (*logged, *slog.Logger) {
 	return l, slog.New(slog.NewTextHandler(l, nil))
 }
 
-// blocks returns the files below a folder in which a stream's messages are, the oldest first.
+// blocks returns the files below a folder with a stream's messages, the oldest first.
 func blocks(t *testing.T, dir, stream string) []string {
 	t.Helper()
 	var out []string
@@ -57,7 +57,7 @@ func blocks(t *testing.T, dir, stream string) []string {
 	return out
 }
 
-// damages are what may have happened to a file while nobody looked.
+// damages are ways to damage a file while no process uses it.
 var damages = []struct {
 	name string
 	do   func(data []byte) []byte
@@ -76,9 +76,9 @@ var damages = []struct {
 	{"gone", nil},
 }
 
-// TestDamagedFolder: with a damaged file of messages the broker starts all the same. Either all that was acknowledged is there, or it
-// says so and clients begin afresh in another epoch. Only of a process that was killed, what it acknowledged in its last second may be cut
-// off unseen: by something else than its end.
+// TestDamagedFolder: with a damaged file of messages the broker still starts. Either all acknowledged publications are there, or the broker logs
+// the loss and clients begin afresh in another epoch. The one exception is a process that was killed: a program that cuts off the end of a file
+// can remove the acknowledged publications of the last second unnoticed.
 func TestDamagedFolder(t *testing.T) {
 	t.Parallel()
 	for _, isClean := range []bool{false, true} {
@@ -105,8 +105,8 @@ func TestDamagedFolder(t *testing.T) {
 	}
 }
 
-// TestDamagedBlock: of a stream in several files what is in those after the damaged one is kept, under a new epoch; other streams go on in theirs.
-// The server leaves out what follows the damage in its file, and says nothing of it.
+// TestDamagedBlock: if one of several files of a stream is damaged, the messages in later files are kept, in another epoch. Other streams keep
+// their epochs. The server silently leaves out the messages after the damage in its file.
 func TestDamagedBlock(t *testing.T) {
 	t.Setenv(childPadding, "60000") // some 140 publications a file
 	for _, damage := range damages[3:5] {
@@ -117,7 +117,7 @@ func TestDamagedBlock(t *testing.T) {
 				spoil(t, blocks(t, dir, "sluice_s_0")[n], damage.do)
 				text, logger := newLog()
 				checkBlock(t, reopen(t, dir, logger), all, n)
-				if !strings.Contains(text.String(), "publications are gone") {
+				if !strings.Contains(text.String(), "publications lost in the broker") {
 					t.Errorf("logged: %s", text)
 				}
 			})
@@ -125,7 +125,7 @@ func TestDamagedBlock(t *testing.T) {
 	}
 }
 
-// checkBlock checks what is left when the file n of a stream was damaged.
+// checkBlock checks the publications that are left after the file n of a stream was damaged.
 func checkBlock(t *testing.T, b *nats.Broker, all []acked, n int) {
 	t.Helper()
 	before := map[string]bool{}
@@ -158,13 +158,13 @@ func checkBlock(t *testing.T, b *nats.Broker, all []acked, n int) {
 	}
 }
 
-// noted returns how far the stream has come as the mark of a data folder says.
+// noted returns how far the stream has come, according to the mark of a data folder.
 func noted(dir string) uint64 {
 	text, _ := os.ReadFile(filepath.Join(dir, "sluice.json"))
 	var mark struct {
 		Heads map[string]struct{ Offset uint64 }
 	}
-	_ = json.Unmarshal(text, &mark) // it may be missing yet
+	_ = json.Unmarshal(text, &mark) // it may not exist yet
 	return mark.Heads["sluice_s_0"].Offset
 }
 
@@ -186,7 +186,7 @@ func spoil(t *testing.T, path string, change func([]byte) []byte) {
 
 func checkSpoiled(t *testing.T, dir string, all []acked, keepsSome bool) {
 	t.Helper()
-	until := noted(dir) // after that, a cut at the end is not known
+	until := noted(dir) // a cut above it goes unnoticed
 	all = slices.DeleteFunc(all, func(a acked) bool { return push.Namespace(a.Channel) == "s" && a.At.Offset > until })
 	text, logger := newLog()
 	b := reopen(t, dir, logger)

@@ -19,8 +19,8 @@ import (
 	"github.com/sluice-push/sluice/push/pushtest"
 )
 
-// ownMounts names the variable of the environment that says that a test runs in a process that may mount file systems, which nobody else
-// sees.
+// ownMounts names the environment variable that tells a test that it runs in a process with its own mount namespace, where it may mount file
+// systems unseen by other processes.
 const ownMounts = "SLUICE_TEST_OWN_MOUNTS"
 
 // withOwnMounts runs a test again in such a process, and reports whether this is that process.
@@ -44,7 +44,7 @@ func withOwnMounts(t *testing.T) bool {
 	return false
 }
 
-// smallDisk returns a file system of its own.
+// smallDisk returns the folder of a small file system.
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -59,7 +59,7 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// kept is what was acknowledged to a test that fills a disk.
+// kept contains the acknowledged publications of a test that fills a disk.
 type kept struct {
 	t     *testing.T
 	b     *nats.Broker
@@ -89,11 +89,11 @@ func (k *kept) fill() error {
 	return nil
 }
 
-// check checks that all that was acknowledged is there, in one life.
+// check checks that all acknowledged publications are there, in one epoch.
 func (k *kept) check() {
 	k.t.Helper()
 	there := make(map[uint64]bool)
-	h, err := k.b.Load(k.t.Context(), "s:a", func(p push.Publication) error {
+	h, err := k.b.Load(k.t.Context(), "s:a", broker.LoadOptions{}, func(p broker.Message) error {
 		there[p.Offset] = true
 		return nil
 	})
@@ -107,8 +107,8 @@ func (k *kept) check() {
 	}
 }
 
-// TestStoreFull: beyond what the server may use publications are refused, with a text that says what to do, and nothing is lost. There is room
-// again when the history is shortened.
+// TestStoreFull: publications beyond the limit of the server are refused with an error that says what to do, and no stored ones are lost. There
+// is room again after the history is shortened.
 func TestStoreFull(t *testing.T) {
 	t.Parallel()
 	b := closing(t, open(t, &nats.Options{Dir: t.TempDir(), MaxStore: 4 << 20}))
@@ -126,7 +126,7 @@ func TestStoreFull(t *testing.T) {
 	testwait.True(t, "it says that there is room", func() bool { return !b.Stats().Full })
 }
 
-// TestDiskFull: the same when somebody else fills the disk. When there is space again, everything goes on without a restart.
+// TestDiskFull: the same if another program fills the disk. When there is space again, the broker continues without a restart.
 func TestDiskFull(t *testing.T) {
 	if !withOwnMounts(t) {
 		return

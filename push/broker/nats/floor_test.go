@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-push/sluice/push/broker/nats"
 )
 
-// TestFloorWithoutRemovals: of a table from which nothing was ever removed every position is good, however old it is and however often
-// all rows were replaced since, also after a restart; the first removal ends that, also one by somebody else.
+// TestFloorWithoutRemovals: in a table from which no row was ever removed, every position is usable, however old it is and however often all
+// rows were replaced since, also after a restart. The first removal ends that, also one by another program.
 func TestFloorWithoutRemovals(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

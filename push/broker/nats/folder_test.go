@@ -13,8 +13,7 @@ import (
 	"github.com/sluice-push/sluice/push/broker/nats"
 )
 
-// A node whose data folder is removed while it runs stops acknowledging: the server writes to files that nobody will find again, without an
-// error.
+// A node whose data folder is removed while it runs stops acknowledging: the server writes to deleted files, without an error.
 func TestLostFolder(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(dir string) error{
@@ -33,7 +32,7 @@ func TestLostFolder(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			text, logger := newLog()
 			b := open(t, &nats.Options{Dir: dir, Logger: logger})
-			t.Cleanup(func() { _ = b.Close() }) // it cannot be a clean end
+			t.Cleanup(func() { _ = b.Close() }) // the error is expected: the end cannot be clean
 			openNamespace(t, b, "s", push.Stream, push.History{Size: 100})
 			publish := func() (push.Position, error) {
 				return b.Publish(t.Context(), "s:a", push.Publication{Data: []byte("1")}, broker.PublishOptions{})
@@ -52,14 +51,14 @@ func TestLostFolder(t *testing.T) {
 			}
 			tries := 0
 			testwait.True(t, "50 more are refused, and it was tried to start the server again", func() bool {
-				// A stream that was lost alone is made anew, in another epoch.
+				// A stream that was lost alone is made again, in another epoch.
 				if at, err := publish(); err == nil && at.Epoch == before.Epoch {
 					t.Errorf("acknowledged again at %v", at)
 				}
 				tries++
 				return tries == 50
 			})
-			if !strings.Contains(text.String(), "the data folder was lost") {
+			if !strings.Contains(text.String(), "data folder lost") {
 				t.Errorf("the log says %s", text)
 			}
 		})

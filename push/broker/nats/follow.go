@@ -17,28 +17,29 @@ import (
 
 const (
 	heartbeat  = 2 * time.Second // of an idle consumer
-	silence    = 3 * heartbeat   // after that a consumer is taken to be gone
-	mostBatch  = 128             // messages that are delivered at once
+	silence    = 3 * heartbeat   // a consumer that sends nothing for so long counts as gone
+	mostBatch  = 128             // how many messages are delivered at once
 	retryAfter = 200 * time.Millisecond
 )
 
-// attachment is a follower's hold on a partition. Its goroutine, run, owns a consumer on the stream and delivers what it sends. When
-// anything is wrong with that (a message is missing, silence, another connection, another life) it throws the consumer away, looks
-// at the partition, and goes on with another from the offset after the last one delivered.
+// attachment is the registration of a follower with a partition. Its goroutine, run, owns a consumer on the stream and delivers its messages. If
+// anything is wrong with the consumer (a message is missing, silence, another connection, another epoch), run drops it, looks at the partition,
+// and continues with another consumer from the offset after the last one delivered.
 type attachment struct {
-	partition *partition // set when made, like all up to wrong
+	broker.WholePartition
+	partition *partition // immutable, like all up to wrong
 	follower  broker.Follower
 	start     push.Position
 	ctx       context.Context // ends with Detach or Close
 	cancel    context.CancelFunc
 	done      chan struct{} // closed when run has ended
-	wrong     chan struct{} // holds one when the consumer is not to be trusted any more
+	wrong     chan struct{} // holds one when the consumer has become unreliable
 
-	// Owned by run.
+	// Only run uses the following.
 	epoch    string
-	last     uint64    // everything up to here was delivered
-	received uint64    // by the consumer's count
-	level    time.Time // what was published before this was delivered, or told by a gap
+	last     uint64    // everything up to this offset was delivered
+	received uint64    // how many messages the consumer has sent
+	level    time.Time // everything published before this time was delivered, or reported as a gap
 	clock    int64     // the latest time of a publication
 	batch    []broker.Message
 }
@@ -61,7 +62,7 @@ func (a *attachment) Detach() {
 	<-a.done
 }
 
-// trouble says that the consumer is not to be trusted any more.
+// trouble tells run that the consumer has become unreliable.
 func (a *attachment) trouble() {
 	select {
 	case a.wrong <- struct{}{}:
@@ -69,8 +70,8 @@ func (a *attachment) trouble() {
 	}
 }
 
-// errWrong ends a consumer that lost something or was lost itself.
-var errWrong = errors.New("the consumer is not to be trusted any more")
+// errWrong means that a consumer has lost a message or was lost itself.
+var errWrong = errors.New("the consumer is unreliable")
 
 func wrong(why string, args ...any) error {
 	return fmt.Errorf("%w: %s", errWrong, fmt.Sprintf(why, args...))
@@ -88,14 +89,14 @@ func (a *attachment) run() {
 		if a.ctx.Err() != nil {
 			return
 		}
-		a.partition.broker.opts.Logger.Warn("a partition is followed anew", "stream", a.partition.stream, "after", a.last, "error", err)
+		a.partition.broker.opts.Logger.Warn("consumer restarted", "stream", a.partition.stream, "offset", a.last, "error", err)
 		if !errors.Is(err, errWrong) {
 			a.rest()
 		}
 	}
 }
 
-// rest waits a little, or until the server is there again.
+// rest waits for retryAfter, or until a connection has been made again.
 func (a *attachment) rest() {
 	timer := time.NewTimer(retryAfter)
 	defer timer.Stop()
@@ -106,10 +107,10 @@ func (a *attachment) rest() {
 	}
 }
 
-// renew looks at the partition and resets the follower if it has a new life.
+// renew looks at the partition, and resets the follower if the epoch has changed.
 func (a *attachment) renew() error {
 	select {
-	case <-a.wrong: // whatever it was, it is looked at now
+	case <-a.wrong: // the cause does not matter: look finds it
 	default:
 	}
 	at, err := a.partition.look(a.ctx)
@@ -124,14 +125,14 @@ func (a *attachment) renew() error {
 	return nil
 }
 
-// consume follows the stream by a consumer until something is wrong with it.
+// consume makes a consumer and delivers its messages until something is wrong with it.
 func (a *attachment) consume() error {
 	p := a.partition
-	in := newIntake()
+	in := newConsumerQueue()
 	inbox := p.broker.reads.NewInbox()
 	back, before := p.broker.whenBack(), p.view()
 	if before.Epoch != a.epoch {
-		return wrong("a new life began")
+		return wrong("the epoch changed")
 	}
 	sub, err := subscribe(p.broker.reads, inbox, in.add)
 	if err != nil {
@@ -148,7 +149,7 @@ func (a *attachment) consume() error {
 	}
 	defer a.dropConsumer(name)
 	if err := p.confirm(a.ctx, before, p.broker.connections(), 0); errors.Is(err, errNewLife) {
-		return wrong("a new life began")
+		return wrong("the epoch changed")
 	} else if err != nil {
 		return err
 	}
@@ -160,11 +161,11 @@ func (a *attachment) consume() error {
 		select {
 		case <-in.wake:
 		case <-a.wrong:
-			return wrong("a new life began")
-		case <-back: // the server may be another one, and what was on its way is lost
-			return wrong("the connection is another one")
+			return wrong("the epoch changed")
+		case <-back: // the server may be another one, and messages on their way are lost
+			return wrong("the connection was replaced")
 		case <-quiet.C:
-			return wrong("nothing came for %v", silence)
+			return wrong("nothing received for %v", silence)
 		case <-a.ctx.Done():
 			return a.ctx.Err()
 		}
@@ -191,15 +192,15 @@ func (a *attachment) makeConsumer(inbox string) (string, error) {
 		Replicas:          1,
 	})
 	if errors.Is(context.Cause(ctx), errReconnected) {
-		return "", errWrong // if there is a consumer, it goes by itself
+		return "", errWrong // if the consumer was made, the server deletes it after InactiveThreshold
 	}
 	if err != nil {
-		return "", fmt.Errorf("make a consumer on %s: %w", a.partition.stream, err)
+		return "", fmt.Errorf("create a consumer on %s: %w", a.partition.stream, err)
 	}
 	return c.CachedInfo().Name, nil
 }
 
-// dropConsumer deletes a consumer. One that cannot be deleted goes by itself when nobody listens to it.
+// dropConsumer deletes a consumer. If it fails, the server deletes the consumer after InactiveThreshold.
 func (a *attachment) dropConsumer(name string) {
 	b := a.partition.broker
 	if !b.reads.IsConnected() {
@@ -210,7 +211,7 @@ func (a *attachment) dropConsumer(name string) {
 	_ = b.readsJS.DeleteConsumer(ctx, a.partition.stream, name)
 }
 
-// process delivers what came.
+// process delivers the received messages.
 func (a *attachment) process(msgs []*nats.Msg) error {
 	defer func() { clear(a.batch[:cap(a.batch)]) }()
 	for _, m := range msgs {
@@ -230,7 +231,7 @@ func (a *attachment) process(msgs []*nats.Msg) error {
 	return nil
 }
 
-// control handles what the server says about the consumer: that there is nothing to send, or that it waits to hear that
+// control handles a status message of the consumer: an idle heartbeat, or a flow control request, which the server sends to learn that
 // everything up to here was taken.
 func (a *attachment) control(m *nats.Msg) error {
 	reply := m.Reply
@@ -244,7 +245,7 @@ func (a *attachment) control(m *nats.Msg) error {
 	}
 	if sent := value(m.Header, "Nats-Last-Consumer"); sent != "" {
 		if sent != strconv.FormatUint(a.received, 10) {
-			return wrong("%s messages were sent, %d have come", sent, a.received)
+			return wrong("%s messages sent, %d received", sent, a.received)
 		}
 		a.level = time.Now().Add(-heartbeat)
 	}
@@ -255,10 +256,10 @@ func (a *attachment) control(m *nats.Msg) error {
 func (a *attachment) message(m *nats.Msg) error {
 	meta, err := m.Metadata()
 	if err != nil {
-		return fmt.Errorf("a message without its place in the stream: %w", err)
+		return fmt.Errorf("message without a stream position: %w", err)
 	}
 	if meta.Sequence.Consumer != a.received+1 {
-		return wrong("message %d came after %d", meta.Sequence.Consumer, a.received)
+		return wrong("message %d received after %d", meta.Sequence.Consumer, a.received)
 	}
 	a.received++
 	p := a.partition
@@ -274,10 +275,10 @@ func (a *attachment) message(m *nats.Msg) error {
 	msg, err := p.decode(&s)
 	if err != nil {
 		p.broker.refused.Add(1)
-		p.broker.opts.Logger.Warn("a message is no publication and was left out", "stream", p.stream, "sequence", s.seq, "error", err)
+		p.broker.opts.Logger.Warn("message skipped: not a publication", "stream", p.stream, "sequence", s.seq, "error", err)
 		return nil
 	}
-	if msg.Op == push.Remove && !p.hasRemovals() { // somebody else removed it
+	if msg.Op == push.Remove && !p.hasRemovals() { // another process removed the row
 		if err := p.noteRemoval(a.ctx); err != nil {
 			a.last = s.seq - 1 // it comes again
 			return err
@@ -292,9 +293,9 @@ func (a *attachment) message(m *nats.Msg) error {
 	return nil
 }
 
-// isGap reports whether what was skipped may be something that the follower needed. Of a table only removals may be: rows are skipped
-// when newer ones have replaced them, or a clear has, which are still to come. And a removal is skipped only when it has expired, for
-// which it has to be older than the history.
+// isGap reports whether the follower may have needed one of the skipped messages. In a table only removals can be missing: skipped rows were
+// replaced by newer ones, or by a clear, which are still to come. A removal is skipped only if it has expired, for which it has to be older than
+// the history allows.
 func (a *attachment) isGap() bool {
 	p := a.partition
 	if p.ns.Mode == push.Stream {
@@ -304,7 +305,7 @@ func (a *attachment) isGap() bool {
 	return age > 0 && time.Since(a.level) > age
 }
 
-// deliver gives the follower the batch.
+// deliver delivers the batch to the follower.
 func (a *attachment) deliver() {
 	if len(a.batch) > 0 && a.ctx.Err() == nil {
 		p := a.partition

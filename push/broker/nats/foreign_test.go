@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-push/sluice/push/pushtest"
 )
 
-// reachable opens a broker whose embedded server others can reach, and connects to that as a program without Sluice.
+// reachable opens a broker whose embedded server listens, and connects to that server as a program without Sluice.
 func reachable(t *testing.T, o *nats.Options) (*nats.Broker, jetstream.JetStream) {
 	t.Helper()
 	o.Dir, o.Listen, o.Token = t.TempDir(), "127.0.0.1:0", serverToken
@@ -54,7 +54,7 @@ func send(t *testing.T, js jetstream.JetStream, m *client.Msg) {
 	}
 }
 
-// TestTokenNeeded: who has no token does not get in.
+// TestTokenNeeded: the server refuses a client without the token.
 func TestTokenNeeded(t *testing.T) {
 	t.Parallel()
 	b, _ := reachable(t, &nats.Options{})
@@ -64,8 +64,8 @@ func TestTokenNeeded(t *testing.T) {
 	}
 }
 
-// TestForeignPublications: what programs without Sluice publish reaches followers and loads, when it is a publication. What is none is left
-// out and logged; offsets and floors stay what they are.
+// TestForeignPublications: a valid publication by a program without Sluice reaches followers and loads. Other messages are left out and logged,
+// and do not change offsets and floors.
 func TestForeignPublications(t *testing.T) {
 	t.Parallel()
 	text, logger := newLog()
@@ -112,7 +112,7 @@ func TestForeignPublications(t *testing.T) {
 	if got, h := load(t, b, "t:a"); !slices.Equal(got, []string{"3", "5"}) || h.Floor != 0 || h.Head != 4 {
 		t.Errorf("of the table %q was loaded, above %d up to %d", got, h.Floor, h.Head)
 	}
-	if n := strings.Count(text.String(), "is no publication"); n != len(garbage) {
+	if n := strings.Count(text.String(), "not a publication"); n != len(garbage) {
 		t.Errorf("%d messages were logged, want %d: %s", n, len(garbage), text.String())
 	}
 }
@@ -120,7 +120,7 @@ func TestForeignPublications(t *testing.T) {
 // streamNotCreated is JSStreamCreateErrF of the server, for which its client has no name.
 const streamNotCreated = 10049
 
-// meddling is what others may do to a stream of ours. Followers have to be told in some way: by a gap, or by a new life.
+// meddling are changes that other programs may make to a stream. Followers have to be told of them, by a gap or by a new epoch.
 var meddling = []struct {
 	name string
 	do   func(ctx context.Context, js jetstream.JetStream, s jetstream.Stream) error
@@ -133,7 +133,7 @@ var meddling = []struct {
 		if err := js.DeleteStream(ctx, "sluice_s_0"); err != nil {
 			return err
 		}
-		// The server refuses a stream whose name is just being used by another one: the broker, too, makes it anew.
+		// The server refuses a stream whose name is still in use, and the broker makes the stream again, too.
 		for {
 			_, err := js.CreateStream(ctx, config)
 			var refused *jetstream.APIError
@@ -152,7 +152,7 @@ var meddling = []struct {
 	}},
 }
 
-// TestMeddling: whatever others do to a stream, nobody misses anything silently who comes to the broker again.
+// TestMeddling: whatever other programs do to a stream, no client that returns to the broker misses a publication silently.
 func TestMeddling(t *testing.T) {
 	t.Parallel()
 	for _, m := range meddling {
@@ -190,7 +190,7 @@ func TestMeddling(t *testing.T) {
 	}
 }
 
-// TestClearsAreOurs: what we delete ourselves, and what the limits of a namespace evict, is no meddling.
+// TestClearsAreOurs: deletions by the broker itself, and evictions by the limits of a namespace, do not count as deletions by other programs.
 func TestClearsAreOurs(t *testing.T) {
 	t.Parallel()
 	b := closing(t, embedded(t, t.TempDir()))

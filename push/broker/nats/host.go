@@ -16,40 +16,40 @@ import (
 )
 
 const (
-	storeReserve = 64 << 20         // that is left free on the disk
-	readyWithin  = 30 * time.Second // for a server with much data
+	storeReserve = 64 << 20         // bytes that are left free on the disk
+	readyWithin  = 30 * time.Second // how long a server may take to start; long, for one with much data
 )
 
-// host runs the embedded server, and starts it anew in the same folder when it has given up its storage, as it does when the disk is
-// full. It hands out connections to whichever server is there.
+// host runs the embedded server. If the server has given up its storage, as it does when the disk is full, host starts it again in the same
+// folder. It makes in-process connections to the present server.
 type host struct {
-	opts  *Options // set at New, like token
-	token string   // that our own connections present
+	opts  *Options // immutable, like token
+	token string   // the token of our own connections
 	mark  *mark
 	room  room
 
 	mu     sync.Mutex
-	srv    *server.Server // guarded by mu; nil while there is none
+	srv    *server.Server // guarded by mu; nil while none runs
 	closed bool           // guarded by mu
 
-	failMu sync.Mutex    // taken while the server holds any of its locks
-	failed chan struct{} // guarded by failMu: closed when the server could not write, and replaced with the server
-	why    string        // guarded by failMu: why it could not; empty: for lack of space
+	failMu sync.Mutex    // may be taken while the server holds any of its locks
+	failed chan struct{} // guarded by failMu: closed when the server could not write, and replaced when the server is started again
+	why    string        // guarded by failMu: the reason; empty for lack of space
 }
 
 // startHost starts a server on the data folder.
 func startHost(o *Options) (*host, error) {
 	if o.Dir == "" {
-		return nil, errors.New("an embedded server needs a data folder")
+		return nil, errors.New("the embedded server needs a data folder: set one")
 	}
 	m, err := openMark(o.Dir)
 	if err != nil {
 		return nil, err
 	}
 	if m.renewed != "" {
-		o.Logger.Warn("the data folder begins a new generation; clients begin afresh", "folder", o.Dir, "why", m.renewed)
+		o.Logger.Warn("data folder has a new generation, clients resubscribe without recovery", "folder", o.Dir, "reason", m.renewed)
 		if err := dropIndexes(o.Dir); err != nil {
-			return nil, errors.Join(fmt.Errorf("the data folder cannot be written to: %w", err), m.close())
+			return nil, errors.Join(fmt.Errorf("data folder is not writable: %w", err), m.close())
 		}
 	}
 	h := &host{opts: o, mark: m, token: o.Token, failed: make(chan struct{})}
@@ -66,8 +66,8 @@ func startHost(o *Options) (*host, error) {
 	return h, nil
 }
 
-// dropIndexes deletes what tells the server that it need not look at the messages themselves. With it, it trusts files that were
-// damaged, and a damaged sequence number has it fill the memory of the machine; without, it checks every message.
+// dropIndexes deletes the indexes of the streams, so that the server checks every message. With an index the server trusts files that were
+// damaged, and a damaged sequence number makes it fill the memory of the machine.
 func dropIndexes(dir string) error {
 	return filepath.WalkDir(filepath.Join(dir, "jetstream"), func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Name() == "index.db" {
@@ -80,16 +80,16 @@ func dropIndexes(dir string) error {
 	})
 }
 
-// isLoopback refuses an address that others can reach.
+// isLoopback returns an error unless an address can be reached from this machine only.
 func isLoopback(addr string) error {
 	name, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("the address %q to listen on: %w", addr, err)
+		return fmt.Errorf("listen address %q: %w", addr, err)
 	}
 	if ip := net.ParseIP(name); name == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("the address %q can be reached by others: that needs a token", addr)
+	return fmt.Errorf("listen address %q is not loopback: set a token", addr)
 }
 
 // serve starts a server and waits until it has read its data.
@@ -115,10 +115,10 @@ func (h *host) serve() (*server.Server, error) {
 	if h.opts.Listen != "" {
 		name, port, err := net.SplitHostPort(h.opts.Listen)
 		if err != nil {
-			return nil, fmt.Errorf("the address %q to listen on: %w", h.opts.Listen, err)
+			return nil, fmt.Errorf("listen address %q: %w", h.opts.Listen, err)
 		}
 		if o.Port, err = strconv.Atoi(port); err != nil {
-			return nil, fmt.Errorf("the port of the address %q to listen on: %w", h.opts.Listen, err)
+			return nil, fmt.Errorf("port of listen address %q: %w", h.opts.Listen, err)
 		}
 		if o.Host = name; o.Port == 0 {
 			o.Port = server.RANDOM_PORT
@@ -128,7 +128,7 @@ func (h *host) serve() (*server.Server, error) {
 	if bytes <= 0 {
 		bytes = roomIn(h.opts.Dir)
 	}
-	if bytes > 0 { // otherwise the server decides
+	if bytes > 0 { // otherwise the server chooses a limit
 		soft, hard := limits(bytes)
 		h.room.limit.Store(soft)
 		o.JetStreamMaxStore = hard
@@ -143,19 +143,19 @@ func (h *host) serve() (*server.Server, error) {
 	if !srv.ReadyForConnections(readyWithin) || !srv.JetStreamEnabled() {
 		srv.Shutdown()
 		srv.WaitForShutdown()
-		return nil, fmt.Errorf("embedded server: it does not start: %w", log.cause())
+		return nil, fmt.Errorf("embedded server did not start: %w", log.cause())
 	}
 	return srv, nil
 }
 
-// maxMemory bounds what namespaces that are not durable may keep.
+// maxMemory is how many bytes the server stores in memory, for namespaces that are not durable.
 const maxMemory = 1 << 30
 
-// roomIn returns how many bytes the server may use in its folder: what it uses and what is free, less a reserve.
+// roomIn returns how many bytes the server may use in its folder: the used and the free ones, less a reserve. 0 lets the server choose.
 func roomIn(dir string) int64 {
 	free := freeIn(dir)
 	if free < 0 {
-		return 0 // the server decides
+		return 0 // not known
 	}
 	reserve := min(storeReserve, free/8)
 	return max(free-reserve+sizeOf(filepath.Join(dir, "jetstream")), 1)
@@ -185,17 +185,17 @@ func (h *host) InProcessConn() (net.Conn, error) {
 	return h.srv.InProcessConn()
 }
 
-// failure returns what is closed when the server cannot write to its folder any more.
+// failure returns a channel that is closed when the server cannot write to its folder any more.
 func (h *host) failure() <-chan struct{} {
 	h.failMu.Lock()
 	defer h.failMu.Unlock()
 	return h.failed
 }
 
-// fail notes that the server could not write. It says nothing to publishers then, and does not try again before it is started anew.
+// fail notes that the server could not write. The server then does not answer publishers, and does not try again until it is started again.
 func (h *host) fail() { h.failBecause("") }
 
-// failBecause is fail for a reason that publishers are told.
+// failBecause is fail with a reason for publishers to see.
 func (h *host) failBecause(why string) {
 	h.failMu.Lock()
 	defer h.failMu.Unlock()
@@ -205,7 +205,7 @@ func (h *host) failBecause(why string) {
 	}
 }
 
-// whyFailed says why the server cannot write.
+// whyFailed returns the reason why the server cannot write.
 func (h *host) whyFailed() string {
 	h.failMu.Lock()
 	defer h.failMu.Unlock()
@@ -215,16 +215,16 @@ func (h *host) whyFailed() string {
 	return space
 }
 
-// check stops publishing when the data folder is not there any more, or its mark cannot be written: the server goes on writing to files that were
-// deleted, without an error.
+// check stops publishing if the data folder is gone or its mark cannot be written. The server would go on writing to deleted files, without an
+// error.
 func (h *host) check(heads map[string]head) {
 	err := h.mark.missing(heads)
 	if err == nil {
 		err = h.mark.note(heads)
 	}
 	if err != nil && !isClosed(h.failure()) {
-		h.opts.Logger.Error("the data folder was lost or cannot be written: publications are refused", "folder", h.opts.Dir, "error", err)
-		h.failBecause(fmt.Sprintf("the data folder was lost or cannot be written (%v)", err))
+		h.opts.Logger.Error("data folder lost or not writable, publications refused", "folder", h.opts.Dir, "error", err)
+		h.failBecause(fmt.Sprintf("data folder lost or not writable (%v)", err))
 	}
 }
 
@@ -237,10 +237,10 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// mendRoom is how much space there has to be on the disk before the server is started anew.
+// mendRoom is how many bytes have to be free on the disk before the server is started again.
 const mendRoom = 8 << 20
 
-// mend starts the server anew if it does not keep anything any more, as soon as there is space.
+// mend starts the server again if it stores nothing any more, as soon as there is space.
 func (h *host) mend() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -251,10 +251,10 @@ func (h *host) mend() {
 		return
 	}
 	if h.mark.missing(nil) != nil {
-		return // a server would begin with an empty folder, in the same epochs: the node has to be started anew for that
+		return // a server would start with an empty folder and the same epochs: the node has to be restarted
 	}
 	if h.srv != nil {
-		h.opts.Logger.Error("the embedded server could not write to its data folder; starting it again", "folder", h.opts.Dir)
+		h.opts.Logger.Error("embedded server failed to write to the data folder, restarting it", "folder", h.opts.Dir)
 		h.srv.Shutdown()
 		h.srv.WaitForShutdown()
 		h.srv = nil
@@ -264,7 +264,7 @@ func (h *host) mend() {
 	h.failMu.Unlock()
 	srv, err := h.serve()
 	if err != nil {
-		h.opts.Logger.Error("the embedded server cannot be started; trying again", "error", err)
+		h.opts.Logger.Error("embedded server failed to start, retrying", "error", err)
 		return
 	}
 	h.srv = srv
@@ -274,7 +274,7 @@ func (h *host) generation() string { return h.mark.generation() }
 
 func (h *host) noted(stream string) head { return h.mark.noted(stream) }
 
-// close shuts the server down and marks the folder as complete.
+// close shuts down the server and marks the folder as complete.
 func (h *host) close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -287,7 +287,7 @@ func (h *host) close() error {
 	return h.mark.close()
 }
 
-// addr returns where the server listens, empty if it does not.
+// addr returns the address on which the server listens, empty if it does not.
 func (h *host) addr() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

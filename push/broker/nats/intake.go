@@ -6,19 +6,19 @@ import (
 	nats "github.com/nats-io/nats.go"
 )
 
-// intake gathers what a subscription receives, so that who reads it can take all that has come at once. What is in it is bounded by
-// the sender: by the flow control of a consumer, by the size of a batch.
-type intake struct {
-	wake chan struct{} // holds one when there may be something
+// consumerQueue is a queue of the messages of a subscription. Its reader takes all of them at once. It needs no bound of its own, because the flow
+// control of a consumer, or the size of a batch, bounds the sender.
+type consumerQueue struct {
+	wake chan struct{} // holds one when there may be messages
 
 	mu   sync.Mutex
 	msgs []*nats.Msg // guarded by mu
 }
 
-func newIntake() *intake { return &intake{wake: make(chan struct{}, 1)} }
+func newConsumerQueue() *consumerQueue { return &consumerQueue{wake: make(chan struct{}, 1)} }
 
-// add is the subscription's handler.
-func (q *intake) add(m *nats.Msg) {
+// add queues a message. It is the subscription's handler.
+func (q *consumerQueue) add(m *nats.Msg) {
 	q.mu.Lock()
 	q.msgs = append(q.msgs, m)
 	q.mu.Unlock()
@@ -28,8 +28,8 @@ func (q *intake) add(m *nats.Msg) {
 	}
 }
 
-// take returns what has come; spare, which may be nil, is used for what comes next.
-func (q *intake) take(spare []*nats.Msg) []*nats.Msg {
+// take returns the queued messages. Their successors go to spare, which may be nil.
+func (q *consumerQueue) take(spare []*nats.Msg) []*nats.Msg {
 	clear(spare)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -38,7 +38,7 @@ func (q *intake) take(spare []*nats.Msg) []*nats.Msg {
 	return msgs
 }
 
-// subscribe makes a subscription that is not bounded here.
+// subscribe makes a subscription without limits on the client side.
 func subscribe(conn *nats.Conn, subject string, handler nats.MsgHandler) (*nats.Subscription, error) {
 	sub, err := conn.Subscribe(subject, handler)
 	if err != nil {

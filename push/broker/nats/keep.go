@@ -6,17 +6,17 @@ import (
 	"github.com/sluice-push/sluice/push"
 )
 
-// keep says what of a channel's stored entries is shown, and from where on that is complete. It is what the history allows, which may be
-// less than the server still has.
+// keep selects the stored entries of a channel that are shown, and computes the floor above which they are complete. The history allows them;
+// the server may still store more.
 type keep struct {
 	mode    push.Mode
 	history push.History
-	tooOld  uint64 // everything up to here is older than the history allows
-	grown   uint64 // up to here the history may have been shorter in size
-	floor   uint64 // up to here something may be missing for other reasons
+	tooOld  uint64 // everything up to this offset is older than the history allows
+	grown   uint64 // up to this offset a smaller History.Size may have applied
+	floor   uint64 // up to this offset entries may be missing for other reasons
 }
 
-// arrange sorts out what was found of a channel.
+// arrange selects the entries to show from all entries found, and returns the floor.
 func (k *keep) arrange(f found) (kept []push.Publication, floor uint64) {
 	floor = max(k.floor, k.tooOld, f.gone)
 	entries := f.entries
@@ -34,15 +34,15 @@ func (k *keep) arrange(f found) (kept []push.Publication, floor uint64) {
 	return k.rows(entries, floor)
 }
 
-// settleTimes sees to it that time does not go back, though the clock of the server may have.
+// settleTimes makes times not go back, although the clock of the server may have.
 func settleTimes(entries []push.Publication) {
 	for i := 1; i < len(entries); i++ {
 		entries[i].Time = max(entries[i].Time, entries[i-1].Time)
 	}
 }
 
-// stream keeps the newest publications within size, bytes and age. stored is how many the server has, those from before a clear among
-// them: when it has as many as it may, older ones may be gone.
+// stream selects the newest publications within size, bytes and age. stored is how many messages the server has, those from before a clear
+// included: if it has as many as it may, older ones may have been evicted.
 func (k *keep) stream(entries []push.Publication, stored int, floor uint64) ([]push.Publication, uint64) {
 	if n := k.history.Size; n > 0 && len(entries) > n {
 		entries = entries[len(entries)-n:]
@@ -62,7 +62,7 @@ func (k *keep) stream(entries []push.Publication, stored int, floor uint64) ([]p
 	return entries[first:], floor
 }
 
-// rows keeps all live rows and the newest removals within size and age.
+// rows selects all live rows, and the newest removals within size and age.
 func (k *keep) rows(entries []push.Publication, floor uint64) ([]push.Publication, uint64) {
 	newest := make(map[string]uint64, len(entries))
 	for i := range entries {

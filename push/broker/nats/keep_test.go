@@ -10,14 +10,14 @@ import (
 	"github.com/sluice-push/sluice/push/broker/nats"
 )
 
-// past is all that ever happened to a channel, and what a store still has of it.
+// past is the whole history of a channel, and the part of it that a store still has.
 type past struct {
 	all   []push.Publication
 	kept  nats.Kept
 	store []push.Publication
 }
 
-// pasts generates pasts of a channel in a partition with others.
+// pasts generates histories of a channel in a partition with other channels.
 func pasts(mode push.Mode) *rapid.Generator[past] {
 	return rapid.Custom(func(t *rapid.T) past {
 		var p past
@@ -49,7 +49,7 @@ func pasts(mode push.Mode) *rapid.Generator[past] {
 	})
 }
 
-// storeStream leaves the newest publications, as many as the history says or more, and fewer of those from before it grew.
+// storeStream keeps the newest publications, as many as the history allows or more, and fewer of the ones from before the history grew.
 func (p *past) storeStream(t *rapid.T) {
 	p.store = append(p.store, p.all...)
 	if n := p.kept.History.Size; n > 0 {
@@ -63,7 +63,7 @@ func (p *past) storeStream(t *rapid.T) {
 		n += rapid.IntRange(0, 2).Draw(t, "reserve")
 		p.store = p.store[max(0, len(p.store)-n):]
 	}
-	// What is too old may be gone, and so may what was evicted while the store was read.
+	// Publications that are too old, or were evicted while the store was read, may be gone.
 	for len(p.store) > 0 && p.store[0].Offset <= max(p.kept.TooOld, p.kept.Floor) && rapid.Bool().Draw(t, "aged") {
 		p.store = p.store[1:]
 	}
@@ -73,7 +73,7 @@ func (p *past) storeStream(t *rapid.T) {
 	}
 }
 
-// storeRows leaves the newest publication of each row; sometimes an older one that was read before it was replaced.
+// storeRows keeps the newest publication of each row, and sometimes an older one that was read before it was replaced.
 func (p *past) storeRows(t *rapid.T) {
 	newest := make(map[string]uint64)
 	for i := range p.all {
@@ -95,7 +95,7 @@ func (p *past) storeRows(t *rapid.T) {
 	}
 }
 
-// rowOf names the place in the store.
+// rowOf returns the row of a publication in the store.
 func (p *past) rowOf(e *push.Publication) string {
 	switch {
 	case e.Op == push.Clear:
@@ -106,7 +106,7 @@ func (p *past) rowOf(e *push.Publication) string {
 	return "key " + e.Key
 }
 
-// sinceClear returns what came after the last clear, and where that was.
+// sinceClear returns the publications after the last clear, and its offset.
 func (p *past) sinceClear() (rest []push.Publication, cleared uint64) {
 	rest = p.all
 	for i := range p.all {
@@ -117,8 +117,8 @@ func (p *past) sinceClear() (rest []push.Publication, cleared uint64) {
 	return rest, cleared
 }
 
-// TestKeepStream: of a stream all above the floor is shown, as much as the history allows and no more, and the floor is no higher than
-// that explains.
+// TestKeepStream: all publications of a stream above the floor are shown, as many as the history allows and no more, and the floor is no higher
+// than that explains.
 func TestKeepStream(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := pasts(push.Stream).Draw(t, "past")
@@ -142,7 +142,7 @@ func TestKeepStream(t *testing.T) {
 		if h.Size > 0 && len(kept) > h.Size || h.Bytes > 0 && bytes > h.Bytes {
 			t.Fatalf("%d publications of %d bytes are kept", len(kept), bytes)
 		}
-		// Is there one that should have been shown?
+		// Should another one have been shown?
 		if missing := len(rest) - len(kept); missing > 0 && rest[missing-1].Offset > max(least, p.kept.Grown) {
 			next := rest[missing-1]
 			bytes += int64(next.Size())
@@ -153,7 +153,7 @@ func TestKeepStream(t *testing.T) {
 	})
 }
 
-// TestKeepRows: of a table or value all live rows are shown in their newest form, and all removals above the floor.
+// TestKeepRows: all live rows of a table or value are shown in their newest form, and all removals above the floor.
 func TestKeepRows(t *testing.T) {
 	for _, mode := range []push.Mode{push.Table, push.Value} {
 		t.Run(mode.String(), func(t *testing.T) {

@@ -15,15 +15,15 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// Leases are messages of a stream in memory, one a key, which the server deletes when their time is over. The subject of a key has three
-// tokens: the key up to and with its first slash, the rest up to and with its first NUL, and the rest of that. So leases are found by
-// the prefixes that are asked for, a kind or a kind and a name, without looking at all others.
+// Leases are messages of a stream in memory, one for each key, which the server deletes when their time is over. The subject of a key has three
+// tokens: the key up to and including its first slash, the rest up to and including its first NUL, and the rest of that. So the server finds
+// leases by the usual prefixes, a kind, or a kind and a name, without reading all others.
 const (
 	leaseStream = "sluice_leases"
 	leasePrefix = "sluice.lease."
 )
 
-// cutKey returns the three parts of a lease's key, and how many of them are the same for all keys that begin with key.
+// cutKey returns the three parts of a lease's key, and how many of them are equal for all keys that begin with key.
 func cutKey(key string) (parts [3]string, fixed int) {
 	rest := key
 	for i, end := range []string{"/", "\x00"} {
@@ -51,7 +51,7 @@ func leaseSubject(key string) string {
 	return string(out)
 }
 
-// leaseFilter returns a subject that all keys with a prefix match, and perhaps others.
+// leaseFilter returns a subject that matches all keys with a prefix, and perhaps others.
 func leaseFilter(prefix string) string {
 	parts, fixed := cutKey(prefix)
 	out := []byte(leasePrefix)
@@ -61,7 +61,7 @@ func leaseFilter(prefix string) string {
 	return string(append(out, '>'))
 }
 
-// leaseKey undoes leaseSubject.
+// leaseKey is the inverse of leaseSubject.
 func leaseKey(subj string) string {
 	var key strings.Builder
 	for token := range strings.SplitSeq(strings.TrimPrefix(subj, leasePrefix), ".") {
@@ -70,11 +70,11 @@ func leaseKey(subj string) string {
 	return key.String()
 }
 
-// PutLease creates or renews a lease. Its time is rounded up to whole seconds.
+// PutLease creates or renews a lease. It rounds ttl up to whole seconds.
 func (b *Broker) PutLease(ctx context.Context, l broker.Lease, ttl time.Duration) error {
 	err := b.usable(ctx)
 	if err == nil && ttl <= 0 {
-		err = fmt.Errorf("it would live for %v", ttl)
+		err = fmt.Errorf("time to live %v: it must be positive", ttl)
 	}
 	if err == nil {
 		m := &nats.Msg{Subject: leaseSubject(l.Key), Data: l.Value, Header: nats.Header{}}
@@ -90,7 +90,8 @@ func (b *Broker) PutLease(ctx context.Context, l broker.Lease, ttl time.Duration
 	return nil
 }
 
-// DropLease ends a lease. What takes its place vanishes a second later: that costs the server a fifth of what deleting it would.
+// DropLease ends a lease. It publishes a marker in the lease's place, which expires a second later, because deleting the message costs the
+// server five times as much.
 func (b *Broker) DropLease(ctx context.Context, key string) error {
 	err := b.usable(ctx)
 	if err == nil {
@@ -106,8 +107,8 @@ func (b *Broker) DropLease(ctx context.Context, key string) error {
 	return nil
 }
 
-// ListLeases returns the live leases with a prefix. A prefix that ends with a slash, or with the first NUL behind a slash, is
-// found without looking at other leases.
+// ListLeases returns the live leases with a prefix. If the prefix ends with a slash, or with the first NUL after a slash, the server need not
+// read other leases.
 func (b *Broker) ListLeases(ctx context.Context, prefix string) ([]broker.Lease, error) {
 	byKey := make(map[string][]byte)
 	err := b.usable(ctx)
@@ -137,7 +138,7 @@ func (b *Broker) readLeases(ctx context.Context, prefix string, byKey map[string
 			case value(s.header, headerRemoved) != "":
 				delete(byKey, key)
 			default:
-				byKey[key] = s.data // a renewal meanwhile comes again, later
+				byKey[key] = s.data // a lease that is renewed meanwhile comes again later
 			}
 			return nil
 		})
@@ -148,8 +149,8 @@ func (b *Broker) readLeases(ctx context.Context, prefix string, byKey map[string
 	}
 }
 
-// withLeases does something with the stream of leases, which is made when it is not there: a server that was started anew has
-// forgotten it, and with it all leases, which their owners renew.
+// withLeases calls do, which uses the stream of leases, and makes the stream if it does not exist. A server that was restarted has lost it with
+// all leases, and their owners renew them.
 func (b *Broker) withLeases(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := b.timed(ctx)
 	defer cancel()
@@ -169,12 +170,12 @@ func (b *Broker) withLeases(ctx context.Context, do func(context.Context) error)
 		AllowDirect:       true,
 		AllowMsgTTL:       true,
 	}); err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return fmt.Errorf("make the stream %s: %w", leaseStream, err)
+		return fmt.Errorf("create stream %s: %w", leaseStream, err)
 	}
 	return do(ctx)
 }
 
-// isMissing reports whether an error says that there is no such stream.
+// isMissing reports whether an error means that there is no such stream.
 func isMissing(err error) bool {
 	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
 		errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errNoResponders)

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	batchMessages = 8192    // that are asked for at once; for each batch the server counts all there are
-	batchBytes    = 4 << 20 // likewise, give or take a message
-	horizonFor    = time.Second
+	batchMessages = 8192        // how many are requested at once; for each batch the server counts all that there are
+	batchBytes    = 4 << 20     // how many bytes are requested at once, give or take a message
+	horizonFor    = time.Second // for how long an answer of tooOld is reused, at most
 )
 
-// errNoResponders says that a stream is not there.
+// errNoResponders means that a stream does not exist.
 var errNoResponders = errors.New("no such stream")
 
-func (b *Broker) load(ctx context.Context, channel string, visit func(push.Publication) error) (broker.History, error) {
-	p, err := b.partitionOf(ctx, channel)
+func (b *Broker) load(ctx context.Context, channel string, o broker.LoadOptions, visit func(broker.Message) error) (broker.History, error) {
+	p, err := b.partitions.Of(ctx, channel)
 	if err != nil {
 		return broker.History{}, err
 	}
@@ -39,29 +39,36 @@ func (b *Broker) load(ctx context.Context, channel string, visit func(push.Publi
 	if err != nil {
 		return broker.History{}, err
 	}
+	rowsOnly := o.RowsOnly && p.ns.Mode != push.Stream
 	for i := range l.kept {
 		if err := ctx.Err(); err != nil {
 			return broker.History{}, err
 		}
-		if err := visit(l.kept[i]); err != nil {
+		if rowsOnly && l.kept[i].Op == push.Remove {
+			continue
+		}
+		if err := visit(broker.Message{Channel: channel, Publication: l.kept[i]}); err != nil {
 			return broker.History{}, err
 		}
+	}
+	if rowsOnly {
+		l.Floor = l.Head
 	}
 	return l.History, nil
 }
 
-// loaded is what is shown of a channel.
+// loaded is the result of loading a channel.
 type loaded struct {
 	broker.History
 	kept []push.Publication
 }
 
 func (p *partition) load(ctx context.Context, channel string) (loaded, error) {
-	// What is too old is found out first: it can only be too little then, by less than the store keeps things longer.
+	// The age limit is determined first. It can then only be too low, and by less than the time that the store keeps entries longer.
 	before := p.view()
 	var tooOld uint64
 	var err error
-	if p.ns.Mode == push.Stream || p.hasRemovals() { // of a table only removals are forgotten
+	if p.ns.Mode == push.Stream || p.hasRemovals() { // of a table only removals expire
 		tooOld, err = p.tooOld(ctx)
 	}
 	if err != nil {
@@ -82,7 +89,7 @@ func (p *partition) load(ctx context.Context, channel string) (loaded, error) {
 	return loaded{broker.History{Epoch: before.Epoch, Floor: floor, Head: max(known, found.last, floor)}, kept}, nil
 }
 
-// getRequest is JetStream's request for a batch of a subject's messages.
+// getRequest is JetStream's direct get request for a batch of messages.
 type getRequest struct {
 	Seq       uint64     `json:"seq,omitempty"`
 	Next      string     `json:"next_by_subj,omitempty"`
@@ -91,7 +98,7 @@ type getRequest struct {
 	MaxBytes  int        `json:"max_bytes,omitempty"`
 }
 
-// get sends a request for a batch and gives visit each message. It returns how many more there are.
+// get requests a batch and calls visit for each message. It returns how many more messages there are.
 func (b *Broker) get(ctx context.Context, stream string, r getRequest, visit func(*stored) error) (more uint64, err error) {
 	ctx, cancel := b.timed(ctx)
 	defer cancel()
@@ -100,7 +107,7 @@ func (b *Broker) get(ctx context.Context, stream string, r getRequest, visit fun
 		return 0, err
 	}
 	back := b.whenBack()
-	in, conn := newIntake(), b.forReads()
+	in, conn := newConsumerQueue(), b.forReads()
 	inbox := conn.NewInbox()
 	var gone sync.WaitGroup
 	defer gone.Wait()
@@ -142,44 +149,44 @@ func (b *Broker) get(ctx context.Context, stream string, r getRequest, visit fun
 				return 0, nil
 			case "503":
 				b.wake()
-				return 0, fmt.Errorf("%w: nobody at %s keeps the stream %s", errNoResponders, b.where(), stream)
+				return 0, fmt.Errorf("%w: no server at %s holds stream %s", errNoResponders, b.where(), stream)
 			default:
 				b.wake()
-				return 0, fmt.Errorf("%s answers %s %s", b.where(), status, value(m.Header, "Description"))
+				return 0, fmt.Errorf("%s answered %s %s", b.where(), status, value(m.Header, "Description"))
 			}
 		}
 	}
 }
 
-// storedOf reads the answer to a get.
+// storedOf decodes one answer to a direct get.
 func storedOf(m *nats.Msg) (*stored, error) {
 	seq, err := strconv.ParseUint(value(m.Header, "Nats-Sequence"), 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("a message without its sequence number: %w", err)
+		return nil, fmt.Errorf("message without a sequence number: %w", err)
 	}
 	at, err := time.Parse(time.RFC3339Nano, value(m.Header, "Nats-Time-Stamp"))
 	if err != nil {
-		return nil, fmt.Errorf("a message without its time: %w", err)
+		return nil, fmt.Errorf("message without a timestamp: %w", err)
 	}
 	return &stored{subject: value(m.Header, "Nats-Subject"), header: m.Header, data: m.Data, seq: seq, time: at}, nil
 }
 
-// found is what was read of a channel.
+// found is the result of reading the stream for a channel.
 type found struct {
-	entries []push.Publication // in offset order; of a table, rows that were replaced meanwhile may be there twice
-	stored  int                // how many messages there are, with those that are no publications
+	entries []push.Publication // in offset order; rows of a table that were replaced meanwhile may occur twice
+	stored  int                // how many messages there are, including ones that are no publications
 	last    uint64             // the last offset
-	gone    uint64             // up to here, something was evicted meanwhile
+	gone    uint64             // up to this offset, entries were evicted meanwhile
 }
 
-// read reads all that is stored of a channel.
+// read reads all stored messages of a channel.
 func (p *partition) read(ctx context.Context, channel string) (f found, err error) {
 	r := getRequest{Seq: 1, Next: filter(p.prefix, p.ns.Mode, channel), Batch: batchMessages, MaxBytes: batchBytes}
 	for batches := 1; ; batches++ {
 		more, err := p.broker.get(ctx, p.stream, r, func(s *stored) error {
 			f.last = s.seq
 			f.stored++
-			if m, err := p.decode(s); err == nil { // otherwise the followers say so
+			if m, err := p.decode(s); err == nil { // otherwise the followers log it
 				f.entries = append(f.entries, m.Publication)
 			}
 			return nil
@@ -197,8 +204,8 @@ func (p *partition) read(ctx context.Context, channel string) (f found, err erro
 	}
 }
 
-// dropEvicted drops the entries that are not stored any more: the oldest may have been evicted while several batches were read,
-// and between what was read before that and after, entries may be missing.
+// dropEvicted drops the entries that are not stored any more. While several batches were read, the oldest entries may have been evicted, so
+// entries may be missing between those read earlier and those read later.
 func (p *partition) dropEvicted(ctx context.Context, subject string, f *found) error {
 	oldest := f.last + 1
 	_, err := p.broker.get(ctx, p.stream, getRequest{Seq: 1, Next: subject, Batch: 1}, func(s *stored) error {
@@ -215,8 +222,7 @@ func (p *partition) dropEvicted(ctx context.Context, subject string, f *found) e
 	return err
 }
 
-// tooOld returns the partition's last offset that is older than the history allows, 0 if there is none. It may be up to horizonFor
-// behind.
+// tooOld returns the partition's last offset that is older than the history allows, 0 if there is none. The answer may be up to horizonFor old.
 func (p *partition) tooOld(ctx context.Context) (uint64, error) {
 	p.mu.Lock()
 	age, h := p.history.Age, p.horizon

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-push/sluice/push/broker/nats"
 )
 
-// TestUnreachable: without a server there is an error that says where it was looked for, without what is secret, within the time given.
+// TestUnreachable: without a server, New returns within the given time an error that names the server, without secrets.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	refusing := newProxy(t)
@@ -44,7 +44,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestNoJetStream: a server that keeps nothing is refused.
+// TestNoJetStream: a server without JetStream is refused.
 func TestNoJetStream(t *testing.T) {
 	t.Parallel()
 	p := startPlain(t)
@@ -58,7 +58,7 @@ func TestNoJetStream(t *testing.T) {
 	}
 }
 
-// TestLost: while the server is away every method fails at once with ErrBusy, and everything goes on by itself when it is back.
+// TestLost: while the server is away, every method fails at once with ErrBusy. When the server is back, everything continues by itself.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "")
@@ -75,7 +75,7 @@ func TestLost(t *testing.T) {
 			return err
 		},
 		"load": func() error {
-			_, err := b.Load(ctx, "s:a", func(push.Publication) error { return nil })
+			_, err := b.Load(ctx, "s:a", broker.LoadOptions{}, func(broker.Message) error { return nil })
 			return err
 		},
 		"head": func() error {
@@ -118,7 +118,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestOlderStoreWhileOpen: the server comes back with an older copy of its store: offsets will be given again, and the epoch is another.
+// TestOlderStoreWhileOpen: if the server comes back with an older copy of its store, offsets will be assigned again, so the epoch changes.
 func TestOlderStoreWhileOpen(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "")
@@ -156,7 +156,7 @@ func TestOlderStoreWhileOpen(t *testing.T) {
 	}
 }
 
-// TestCloseWithoutServer: Close returns and leaves nothing behind although the server is gone.
+// TestCloseWithoutServer: Close returns and leaves no goroutines although the server is gone.
 func TestCloseWithoutServer(t *testing.T) {
 	p := startProcess(t, "")
 	before := goleak.IgnoreCurrent()
@@ -177,8 +177,8 @@ func TestCloseWithoutServer(t *testing.T) {
 	}
 }
 
-// TestSlowFollower: a follower that stands still holds publishers back when the window is full, and not before, and misses nothing; one that
-// joined meanwhile is not held up by it.
+// TestSlowFollower: a follower that blocks holds back publishers when the window is full, and not before, and misses nothing. A follower that
+// attaches meanwhile is not delayed by it.
 func TestSlowFollower(t *testing.T) {
 	t.Parallel()
 	b := closing(t, open(t, &nats.Options{Dir: t.TempDir(), Window: 50}))
@@ -211,7 +211,7 @@ func TestSlowFollower(t *testing.T) {
 	}
 }
 
-// TestEverythingAtOnce: attaching, detaching, loading, leases and control go on from everywhere while the broker is closed.
+// TestEverythingAtOnce: many goroutines attach, detach, load, and use leases and control messages while the broker is closed.
 func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	b := embedded(t, t.TempDir())
@@ -250,7 +250,7 @@ func TestEverythingAtOnce(t *testing.T) {
 			return err
 		})
 		again(func(int) error {
-			_, err := b.Load(ctx, "t:1", func(push.Publication) error { return nil })
+			_, err := b.Load(ctx, "t:1", broker.LoadOptions{}, func(broker.Message) error { return nil })
 			return err
 		})
 		again(func(i int) error { return b.PutLease(ctx, broker.Lease{Key: fmt.Sprint(i % 9)}, time.Minute) })

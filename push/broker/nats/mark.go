@@ -14,42 +14,42 @@ import (
 	"time"
 )
 
-// A data folder has two small files beside the server's own, by which it is known whether the data is what this folder last held:
+// mark shows whether the data in a folder is the data that the folder last held. It consists of two small files beside the server's own:
 //
-//   - sluice.lock is locked by the process that uses the folder, and written anew each time it begins and ends to do so. What
-//     matters is not its content but the time at which the file system says it was last changed, which a copy does not have.
-//   - sluice.json, the mark, has that time, and with it: the generation of the folder, the boot of the machine, whether the end was
-//     a clean one, what files there were then, and how far each stream had come when that was last looked at.
+//   - sluice.lock is locked by the process that uses the folder, which writes it when it begins and when it ends. Its content does not matter.
+//     The change time that the file system gives it does, because a copy has another one.
+//   - sluice.json, the mark, contains that time, the generation of the folder, the boot ID of the machine, whether the end was clean, a
+//     checksum of the files at that end, and how far each stream had come when that was last noted.
 //
-// When the times or the files do not agree, the folder is a copy, or files in it were replaced or damaged. When the end was not clean and the
-// machine was started anew since, the disk may lack what was acknowledged last. In both cases the folder gets a new generation: every
-// epoch changes. A process that was killed changes nothing: what it wrote is in the kernel's hands.
+// If the times or the files do not agree, the folder is a copy, or files in it were replaced or damaged. If the end was not clean and the
+// machine was started again since, the disk may lack the last acknowledged publications. In both cases the folder gets another generation, and
+// every epoch changes. If only the process was killed, nothing changes: the kernel has everything that the process wrote.
 type mark struct {
 	dir  string
 	lock *os.File
 
-	renewed string // set when made: why there is a new generation, or empty
+	renewed string // immutable: why there is a new generation, or empty
 
 	mu   sync.Mutex
 	have markFile // guarded by mu
 }
 
-// markFile is the content of the mark.
+// markFile is the content of sluice.json.
 type markFile struct {
 	Generation string          `json:"generation"`
 	Boot       string          `json:"boot"`
 	Clean      bool            `json:"clean"`
-	Changed    string          `json:"changed"`         // when sluice.lock was last changed
-	Files      string          `json:"files,omitempty"` // all files, after a clean end
+	Changed    string          `json:"changed"`         // change time of sluice.lock
+	Files      string          `json:"files,omitempty"` // checksum of the list of all files, after a clean end
 	Heads      map[string]head `json:"heads"`           // by stream
 }
 
-// head is how far a stream had come.
+// head says how far a stream had come.
 type head struct {
-	Created time.Time `json:"created"` // the stream
+	Created time.Time `json:"created"` // when the stream was created
 	Offset  uint64    `json:"offset"`
-	Seen    uint64    `json:"seen,omitempty"`   // the offset when it was last looked at
-	Absent  uint64    `json:"absent,omitempty"` // how many up to there were not kept any more: see partition.absent
+	Seen    uint64    `json:"seen,omitempty"`   // the last offset when the stream was last inspected
+	Absent  uint64    `json:"absent,omitempty"` // how many publications up to Seen were not stored any more: see absent
 }
 
 const (
@@ -57,10 +57,10 @@ const (
 	markName = "sluice.json"
 )
 
-// openMark takes a folder for this process, making it if need be.
+// openMark locks a folder for this process, and makes it if it does not exist.
 func openMark(dir string) (*mark, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("the data folder cannot be made: %w", err)
+		return nil, fmt.Errorf("data folder cannot be created: %w", err)
 	}
 	isFresh, err := isOurs(dir)
 	if err != nil {
@@ -68,11 +68,11 @@ func openMark(dir string) (*mark, error) {
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
-		return nil, fmt.Errorf("the data folder cannot be written to: %w", err)
+		return nil, fmt.Errorf("data folder is not writable: %w", err)
 	}
 	m := &mark{dir: dir, lock: lock}
 	if err := lockFile(lock); err != nil {
-		return nil, errors.Join(fmt.Errorf("the data folder %s is in use by another process: %w", dir, err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("data folder %s is in use by another process: %w; stop that process, or choose another folder", dir, err), lock.Close())
 	}
 	boot := bootID()
 	if m.renewed = m.whyNew(boot, isFresh); isFresh || m.renewed != "" {
@@ -80,36 +80,36 @@ func openMark(dir string) (*mark, error) {
 	}
 	m.have.Boot = boot
 	if err := m.write(false); err != nil {
-		return nil, errors.Join(fmt.Errorf("the data folder cannot be written to: %w", err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("data folder is not writable: %w", err), lock.Close())
 	}
 	return m, nil
 }
 
-// whyNew reads the mark and says why what is in the folder cannot be trusted to be what it last held.
+// whyNew reads the mark, and returns the reason why the folder may not hold the data that it last held, or "".
 func (m *mark) whyNew(boot string, isFresh bool) string {
 	err := m.read()
 	switch {
 	case isFresh:
 		return ""
 	case err != nil:
-		return fmt.Sprintf("its mark cannot be read: %v", err)
+		return fmt.Sprintf("its marker file cannot be read: %v", err)
 	case m.have.Generation == "":
-		return "its mark is not complete"
+		return "its marker file is incomplete"
 	case m.have.Changed != changedAt(m.lock):
-		return "it is a copy, or files in it were replaced"
+		return "the folder is a copy, or files in it were replaced"
 	case !m.have.Clean && m.have.Boot != boot:
-		return "the machine stopped while it was in use"
+		return "the machine stopped while the folder was in use"
 	case m.have.Clean && m.have.Files != filesIn(m.dir):
-		return "files in it were changed while it was not in use"
+		return "files in the folder changed while it was not in use"
 	}
 	return ""
 }
 
-// filesIn identifies all files of the server by their names, sizes and times.
+// filesIn returns a checksum of the names, sizes and times of the server's files.
 func filesIn(dir string) string {
 	h := fnv.New64a()
 	_ = filepath.WalkDir(filepath.Join(dir, "jetstream"), func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() { // what cannot be read is missing in the sum
+		if err == nil && d.Type().IsRegular() { // a file that cannot be read is not part of the sum
 			if info, err := d.Info(); err == nil {
 				_, _ = fmt.Fprintln(h, path[len(dir):], info.Size(), info.ModTime().UnixNano())
 			}
@@ -119,23 +119,23 @@ func filesIn(dir string) string {
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// isOurs reports whether a folder is empty, and refuses one that holds other things.
+// isOurs reports whether a folder is empty. If it holds other files than ours, isOurs returns an error.
 func isOurs(dir string) (isEmpty bool, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return false, fmt.Errorf("the data folder cannot be read: %w", err)
+		return false, fmt.Errorf("data folder cannot be read: %w", err)
 	}
 	names := make([]string, 0, len(entries))
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
 	switch {
-	case len(names) == 0, slices.Equal(names, []string{"lost+found"}): // a file system of its own
+	case len(names) == 0, slices.Equal(names, []string{"lost+found"}): // the root of a file system
 		return true, nil
 	case slices.Contains(names, lockName), slices.Contains(names, markName):
 		return false, nil
 	}
-	return false, fmt.Errorf("the folder %s is not empty, and is not a data folder: choose another one", dir)
+	return false, fmt.Errorf("folder %s is neither empty nor a data folder: choose another folder", dir)
 }
 
 func (m *mark) path() string { return filepath.Join(m.dir, markName) }
@@ -148,7 +148,7 @@ func (m *mark) read() error {
 	return json.Unmarshal(text, &m.have)
 }
 
-// write touches the lock and writes the mark that goes with it.
+// write changes the lock file, and writes the mark with its change time.
 func (m *mark) write(isClean bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,7 +165,7 @@ func (m *mark) write(isClean bool) error {
 	return m.saveLocked()
 }
 
-// saveLocked replaces the file of the mark.
+// saveLocked replaces sluice.json.
 func (m *mark) saveLocked() error {
 	text, err := json.MarshalIndent(m.have, "", "  ")
 	if err != nil {
@@ -201,7 +201,7 @@ func (m *mark) missing(heads map[string]head) error {
 		return err
 	}
 	if !os.SameFile(opened, there) {
-		return errors.New("another folder was put in its place")
+		return errors.New("the folder was replaced by another one")
 	}
 	if _, err := os.Stat(m.path()); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (m *mark) missing(heads map[string]head) error {
 	return nil
 }
 
-// note keeps how far streams have come; of those that are not named, what is known stays.
+// note stores how far streams have come. Streams that are not named keep their entries.
 func (m *mark) note(heads map[string]head) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -235,5 +235,5 @@ func (m *mark) note(heads map[string]head) error {
 	return m.saveLocked()
 }
 
-// close marks the folder as complete and lets go of it.
+// close marks the folder as complete and unlocks it.
 func (m *mark) close() error { return errors.Join(m.write(true), unlockFile(m.lock), m.lock.Close()) }

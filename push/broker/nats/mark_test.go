@@ -20,7 +20,7 @@ func openMark(t *testing.T, dir string) nats.Mark {
 	return m
 }
 
-// writeData writes something into a data folder as the server does.
+// writeData writes files into a data folder as the server does.
 func writeData(t *testing.T, dir, text string) {
 	t.Helper()
 	path := filepath.Join(dir, "jetstream", "data")
@@ -39,7 +39,7 @@ func finish(t *testing.T, end func() error) {
 	}
 }
 
-// editMark changes the mark of a folder that is not in use, without that being noticed.
+// editMark changes the mark of a folder that is not in use, so that the change goes unnoticed.
 func editMark(t *testing.T, dir string, edit func(map[string]any)) {
 	t.Helper()
 	path := filepath.Join(dir, "sluice.json")
@@ -62,7 +62,7 @@ func editMark(t *testing.T, dir string, edit func(map[string]any)) {
 
 func fromAnotherBoot(have map[string]any) { have["boot"] = "another" }
 
-// fates is what may happen to a data folder.
+// fates are events that may happen to a data folder.
 var fates = []struct {
 	name   string
 	killed bool
@@ -149,7 +149,7 @@ var fates = []struct {
 	}},
 }
 
-// TestGeneration: a data folder begins a new generation exactly when it may not hold what it held last.
+// TestGeneration: a data folder gets another generation exactly if it may not hold the data that it last held.
 func TestGeneration(t *testing.T) {
 	for _, c := range fates {
 		t.Run(c.name, func(t *testing.T) {
@@ -175,37 +175,37 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
-// TestFolderRefused: a folder that cannot be used is refused with a reason that helps, and left alone.
+// TestFolderRefused: a folder that cannot be used is refused with a helpful reason, and not changed.
 func TestFolderRefused(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
 		make       func(t *testing.T, dir string) string
 	}{
-		{"of somebody else", "is not a data folder: choose another one", func(t *testing.T, dir string) string {
+		{"of somebody else", "neither empty nor a data folder: choose another", func(t *testing.T, dir string) string {
 			if err := os.WriteFile(filepath.Join(dir, "letter.txt"), []byte("dear"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			return dir
 		}},
-		{"a file", "cannot be made", func(t *testing.T, dir string) string {
+		{"a file", "cannot be created", func(t *testing.T, dir string) string {
 			if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			return filepath.Join(dir, "file")
 		}},
-		{"below a file", "cannot be made", func(t *testing.T, dir string) string {
+		{"below a file", "cannot be created", func(t *testing.T, dir string) string {
 			if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			return filepath.Join(dir, "file", "data")
 		}},
-		{"lock cannot be written", "cannot be written to", func(t *testing.T, dir string) string {
+		{"lock cannot be written", "is not writable", func(t *testing.T, dir string) string {
 			if err := os.Mkdir(filepath.Join(dir, "sluice.lock"), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			return dir
 		}},
-		{"mark cannot be written", "cannot be written to", func(t *testing.T, dir string) string {
+		{"mark cannot be written", "is not writable", func(t *testing.T, dir string) string {
 			finish(t, openMark(t, dir).Close)
 			if err := os.Mkdir(filepath.Join(dir, "sluice.json.new"), 0o700); err != nil {
 				t.Fatal(err)
@@ -241,7 +241,7 @@ func TestFileSystemOfItsOwn(t *testing.T) {
 	finish(t, openMark(t, dir).Close)
 }
 
-// TestListenNeedsToken: an address that others can reach is not opened without a token.
+// TestListenNeedsToken: without a token the server does not listen on an address that other machines can reach.
 func TestListenNeedsToken(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "nonsense"} {
 		b, err := nats.New(t.Context(), &nats.Options{Dir: t.TempDir(), Listen: address})

@@ -20,16 +20,16 @@ const (
 	headerRemoved = "Sluice-Removed"
 	headerCleared = "Sluice-Cleared"
 	headerInfo    = "Sluice-Info"
-	headerTag     = "Sluice-Tag-" // and the name of the tag
+	headerTag     = "Sluice-Tag-" // followed by the name of the tag
 	headerMsgID   = "Nats-Msg-Id"
 	headerTTL     = "Nats-TTL"
 )
 
-// ttlReserve is by how much what may be forgotten outlives its age in the store: the store forgets by its own clock and rounding, and must never
-// be ahead of what loading takes to be forgotten.
+// ttlReserve is how long the store keeps an entry after the age at which loading stops to show it. The store goes by its own clock and rounding,
+// and must never delete an entry that loading still counts as stored.
 const ttlReserve = 30 * time.Second
 
-// clientInfo is the form of a push.ClientInfo in its header. The JSON in it is kept as bytes, whatever it is.
+// clientInfo is the encoding of a push.ClientInfo in its header. The JSON in it is stored as bytes, without a check.
 type clientInfo struct {
 	User     string `json:"user,omitempty"`
 	Client   string `json:"client,omitempty"`
@@ -37,15 +37,15 @@ type clientInfo struct {
 	ChanInfo []byte `json:"chan_info,omitempty"`
 }
 
-// notInValue reports whether a byte cannot stand for itself in the value of a header.
+// notInValue reports whether a byte has to be escaped in the value of a header.
 func notInValue(c byte) bool { return c < ' ' || c == 0x7f || c == '%' }
 
-// notInName reports whether a byte cannot stand for itself in the name of a header.
+// notInName reports whether a byte has to be escaped in the name of a header.
 func notInName(c byte) bool {
 	return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_')
 }
 
-// escapeValue writes a string as the value of a header, of which spaces at the ends would be lost.
+// escapeValue encodes a string as the value of a header. It escapes a space at either end too, which would be lost.
 func escapeValue(s string) string {
 	out := string(appendEscaped(nil, s, notInValue))
 	if rest, ok := strings.CutPrefix(out, " "); ok {
@@ -57,7 +57,7 @@ func escapeValue(s string) string {
 	return out
 }
 
-// encode makes the message of a publication.
+// encode returns the message for a publication.
 func (p *partition) encode(m *broker.Message, idempotencyKey string) (*nats.Msg, error) {
 	mode := p.ns.Mode
 	msg := &nats.Msg{Subject: subject(p.prefix, mode, m.Channel, &m.Publication), Data: m.Data, Header: nats.Header{}}
@@ -69,7 +69,7 @@ func (p *partition) encode(m *broker.Message, idempotencyKey string) (*nats.Msg,
 	case push.Set:
 	case push.Remove:
 		if mode == push.Stream {
-			return nil, errors.New("nothing can be removed from a stream")
+			return nil, errors.New("mode stream has no removals")
 		}
 		h[headerRemoved] = []string{"1"}
 		if age := p.historyOf().Age; age > 0 {
@@ -99,7 +99,7 @@ func (p *partition) encode(m *broker.Message, idempotencyKey string) (*nats.Msg,
 	return msg, nil
 }
 
-// stored is a message as it came from a stream.
+// stored is a message read from a stream.
 type stored struct {
 	subject string
 	header  nats.Header
@@ -108,13 +108,13 @@ type stored struct {
 	time    time.Time
 }
 
-// decode makes a publication of a message. It fails for what is no publication: subjects that nobody of ours would write. Data is
-// not copied, unless it had to be changed.
+// decode returns the publication in a message. It fails if the message is no publication, such as one whose subject Sluice would not write. Data
+// is not copied, unless it had to be changed.
 func (p *partition) decode(s *stored) (broker.Message, error) {
 	var m broker.Message
 	channel, row, ok := splitSubject(p.prefix, p.ns.Mode, s.subject)
 	if !ok {
-		return m, fmt.Errorf("the subject %q is not one of a channel", s.subject)
+		return m, fmt.Errorf("subject %q belongs to no channel", s.subject)
 	}
 	m.Channel = channel
 	m.Offset, m.Time = s.seq, s.time.UnixMilli()
@@ -133,7 +133,7 @@ func (p *partition) decode(s *stored) (broker.Message, error) {
 	}
 	err := errors.Join(push.CheckChannel(m.Channel), push.CheckKey(m.Key))
 	if err == nil && push.Namespace(channel) != p.ns.Name {
-		err = fmt.Errorf("the channel %q is not of this namespace", channel)
+		err = fmt.Errorf("channel %q belongs to another namespace", channel)
 	}
 	if m.Op == push.Set {
 		m.Data = s.data
@@ -144,7 +144,7 @@ func (p *partition) decode(s *stored) (broker.Message, error) {
 	return m, err
 }
 
-// check gives what will be passed on to clients as it is to Options.Check.
+// check calls Options.Check for the data and the client info, which clients get as they are.
 func (p *partition) check(m *broker.Message) error {
 	check := p.broker.opts.Check
 	if check == nil {
@@ -189,7 +189,7 @@ func (p *partition) readHeader(m *broker.Message, h nats.Header) error {
 	return nil
 }
 
-// value returns a header's first value. The names of headers are not folded.
+// value returns the first value of a header. It does not fold the case of the name.
 func value(h nats.Header, name string) string {
 	if v := h[name]; len(v) > 0 {
 		return v[0]

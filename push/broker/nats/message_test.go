@@ -107,7 +107,7 @@ func sameMessage(a, b *broker.Message) bool {
 
 var errUnwanted = errors.New("unwanted")
 
-// TestForeignMessages: what others publish is a publication if it can be, and an error otherwise.
+// TestForeignMessages: a message of another program is a publication if possible, and otherwise an error.
 func TestForeignMessages(t *testing.T) {
 	check := func(data []byte) ([]byte, error) {
 		if string(data) == "bad" {
@@ -123,7 +123,7 @@ func TestForeignMessages(t *testing.T) {
 		subject string
 		header  client.Header
 		data    string
-		want    string // of what is taken
+		want    string // the data of the publication
 	}{
 		{"plain", streams, "sluice.n.s.n:a", nil, "x", "n:a  checked x"},
 		{"row", tables, "sluice.n.t.n:a.k%20k", nil, "x", "n:a k k checked x"},
@@ -166,7 +166,7 @@ func TestForeignMessages(t *testing.T) {
 	}
 }
 
-// FuzzDecode: nothing that others publish brings a reader down, and what is taken keeps to the rules.
+// FuzzDecode: no message of another program makes decode panic, and an accepted publication keeps to the rules.
 func FuzzDecode(f *testing.F) {
 	f.Add("sluice.n.t.n:a.k", "Sluice-Tag-%41", "%", []byte("x"), byte(1))
 	f.Add("sluice.n.s.n:a", "Sluice-Info", `{"user":"a"}`, []byte("x"), byte(0))

@@ -10,8 +10,7 @@ import (
 
 const hexDigits = "0123456789ABCDEF"
 
-// special reports whether a byte cannot stand for itself in a token of a subject or in the name of a stream, which is also the name
-// of a folder.
+// special reports whether a byte has to be escaped in a token of a subject, or in the name of a stream, which is also the name of a folder.
 func special(c byte) bool {
 	switch c {
 	case '.', '*', '>', '/', '\\', '%', 0x7f:
@@ -20,7 +19,7 @@ func special(c byte) bool {
 	return c <= ' '
 }
 
-// appendToken appends a name as a token of a subject. No two names give the same token, and no token is empty.
+// appendToken appends a name as a token of a subject. Different names give different tokens, and no token is empty.
 func appendToken(dst []byte, name string) []byte {
 	if name == "" {
 		return append(dst, '%')
@@ -28,7 +27,7 @@ func appendToken(dst []byte, name string) []byte {
 	return appendEscaped(dst, name, special)
 }
 
-// appendEscaped appends s with the bytes that isSpecial names, among which '%' has to be, as '%' and two hexadecimal digits.
+// appendEscaped appends s, with the bytes for which isSpecial is true written as '%' and two hexadecimal digits. It has to be true for '%'.
 func appendEscaped(dst []byte, s string, isSpecial func(byte) bool) []byte {
 	for i := range len(s) {
 		if c := s[i]; isSpecial(c) {
@@ -40,7 +39,7 @@ func appendEscaped(dst []byte, s string, isSpecial func(byte) bool) []byte {
 	return dst
 }
 
-// unescape undoes appendEscaped. What is no escape stands for itself: others may write names, too.
+// unescape is the inverse of appendEscaped. A '%' that begins no escape stands for itself, because other programs may write names, too.
 func unescape(s string) string {
 	if !strings.Contains(s, "%") {
 		return s
@@ -60,7 +59,7 @@ func unescape(s string) string {
 	return string(out)
 }
 
-// nameOf undoes appendToken.
+// nameOf is the inverse of appendToken.
 func nameOf(token string) string {
 	if token == "%" {
 		return ""
@@ -68,21 +67,22 @@ func nameOf(token string) string {
 	return unescape(token)
 }
 
-// clearToken stands where the key of a row would be in the subject of a clear. No key is written like that.
+// clearToken takes the place of the row's key in the subject of a clear. No key is encoded like that.
 const clearToken = "%c"
 
-// streamName is the name of a partition's stream. It has = in place of %, because nats-server takes names for formats when it writes its log.
+// streamName returns the name of a partition's stream. It has = in place of %, because nats-server uses names as format strings when it writes
+// its log.
 func streamName(p broker.Partition) string { return withoutPercent.Replace(oldStreamName(p)) }
 
 var withoutPercent = strings.NewReplacer("%", "=", "=", "=3D")
 
-// oldStreamName is the name that the streams had which were made before that.
+// oldStreamName returns the name that earlier versions gave the stream, with %.
 func oldStreamName(p broker.Partition) string {
 	name := appendToken([]byte("sluice_"), p.Namespace)
 	return string(strconv.AppendInt(append(name, '_'), int64(p.Index), 10))
 }
 
-// subjectPrefix is what the subjects of a partition begin with.
+// subjectPrefix returns the beginning of the subjects of a partition.
 func subjectPrefix(ns broker.Namespace, index int) string {
 	out := append(appendToken([]byte("sluice."), ns.Name), '.')
 	if ns.Mode == push.Stream {
@@ -96,8 +96,8 @@ func subjectPrefix(ns broker.Namespace, index int) string {
 	return string(append(out, '.'))
 }
 
-// Subject returns the subject to which a program without Sluice publishes a publication of a channel; key is that of the row in
-// table mode and is not used otherwise.
+// Subject returns the subject to which a program without Sluice publishes to a channel. key is the key of the row in table mode, and is not used
+// otherwise.
 func Subject(ns broker.Namespace, channel, key string) string {
 	prefix := subjectPrefix(ns, broker.PartitionOf(channel, ns.Partitions).Index)
 	return subject(prefix, ns.Mode, channel, &push.Publication{Key: key})
@@ -117,7 +117,7 @@ func subject(prefix string, mode push.Mode, channel string, p *push.Publication)
 	return string(appendToken(append(out, '.'), p.Key))
 }
 
-// filter returns the subject that all publications of a channel match, and no other.
+// filter returns the subject that matches all publications of a channel, and no other.
 func filter(prefix string, mode push.Mode, channel string) string {
 	out := appendToken([]byte(prefix), channel)
 	if mode != push.Stream {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-push/sluice/push/broker/nats"
 )
 
-// awkward generates names that are likely to go wrong: of few letters, most of which mean something to somebody.
+// awkward generates names that are likely to go wrong: of few letters, most of which have a meaning to NATS or a file system.
 func awkward() *rapid.Generator[string] {
 	letters := rapid.SampledFrom([]string{"a", "A", ".", "*", ">", " ", "%", "/", "\\", "\x00", "\x7f", "\t", "\r\n", "ä", "\xff", "2", "5", "c", "_", "-", ":"})
 	return rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(letters, 0, 6).Draw(t, "letters"), "") })
@@ -37,7 +37,7 @@ func matches(filter, subject string) bool {
 	return len(f) == len(s)
 }
 
-// FuzzNames: whatever a name contains, it makes one token, from which it comes back, and no other name makes the same.
+// FuzzNames: every name gives one token, from which it can be decoded, and no other name gives the same token.
 func FuzzNames(f *testing.F) {
 	for _, name := range []string{"", "%", "%c", "%25", "a.b", "*", ">", "a b", "\x00", "%zz", "ä", "\xff", "~", "%2", "%2e", "%2E"} {
 		f.Add(name, "other")
@@ -53,7 +53,7 @@ func FuzzNames(f *testing.F) {
 		if a != b && token == nats.Token(b) {
 			t.Fatalf("%q and %q are the same", a, b)
 		}
-		_ = nats.NameOf(a) // anybody may write anything
+		_ = nats.NameOf(a) // other programs may write any token
 		value := nats.EscapeValue(a)
 		if strings.TrimSpace(value) != value && utf8.ValidString(a) || strings.ContainsAny(value, "\r\n\x00") {
 			t.Fatalf("%q gives the header %q", a, value)
@@ -64,7 +64,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// TestNamesAreDistinct: the same, for names that are likely to be taken for each other, and for the names of streams.
+// TestNamesAreDistinct: the same for names that are easily confused, and for the names of streams.
 func TestNamesAreDistinct(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := awkward().Draw(t, "a"), awkward().Draw(t, "b")
@@ -79,7 +79,7 @@ func TestNamesAreDistinct(t *testing.T) {
 	})
 }
 
-// TestFilters: what belongs to a channel matches its filter, and nothing that belongs to another does.
+// TestFilters: the subject of a publication matches the filter of its channel, and no other.
 func TestFilters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ns := broker.Namespace{
@@ -106,7 +106,7 @@ func TestFilters(t *testing.T) {
 	})
 }
 
-// FuzzLeases: a key comes back from its subject, no other key has that, and every prefix of it finds it.
+// FuzzLeases: a key can be decoded from its subject, no other key has that subject, and every prefix of the key finds it.
 func FuzzLeases(f *testing.F) {
 	for _, key := range []string{"", "/", "\x00", "presence/a:b\x00client", "node/n1", "a/b/c\x00d\x00e", "a\x00b/c", "//", "/\x00", "%"} {
 		f.Add(key, "other")
@@ -114,7 +114,7 @@ func FuzzLeases(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, other string) { checkLease(t, key, other) })
 }
 
-// TestLeaseNames: the same for keys that are likely to be taken for each other.
+// TestLeaseNames: the same for keys that are easily confused.
 func TestLeaseNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { checkLease(t, awkward().Draw(t, "key"), awkward().Draw(t, "other")) })
 }

@@ -13,24 +13,23 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// What a stream's metadata says of it.
+// The keys of a stream's metadata.
 const (
 	metaMode       = "sluice-mode"
 	metaPartitions = "sluice-partitions"
 	metaSize       = "sluice-size"       // History.Size
 	metaAge        = "sluice-age"        // History.Age
-	metaGrown      = "sluice-grown"      // the last offset when the history was last allowed to be longer
-	metaFloor      = "sluice-floor"      // up to this offset there may be evictions that the history of today does not explain, and holes
-	metaGeneration = "sluice-generation" // changed when the stream was found to be shorter than it was
+	metaGrown      = "sluice-grown"      // the last offset when History.Size was last raised
+	metaFloor      = "sluice-floor"      // up to this offset entries may be missing that the present History would keep
+	metaGeneration = "sluice-generation" // changes when the stream is found to have lost publications
 	metaRemovals   = "sluice-removals"   // there are or were removals in this table
-	metaLost       = "sluice-lost"       // what the server had lost of it when the generation was last changed
+	metaLost       = "sluice-lost"       // what the server had lost of the stream when the generation last changed
 )
 
-// idempotencyWindow is how long idempotency keys count.
+// idempotencyWindow is how long the server remembers idempotency keys.
 const idempotencyWindow = 5 * time.Minute
 
-// Open makes the streams of a namespace, or takes over those that are there. Another History is given to them: one that is shorter
-// evicts at once.
+// Open makes the streams of a namespace, or adopts existing ones and gives them the History. A shorter History evicts at once.
 func (b *Broker) Open(ctx context.Context, ns broker.Namespace) error {
 	if err := b.open(ctx, ns); err != nil {
 		return fmt.Errorf("nats: open namespace %q: %w", ns.Name, b.closedOr(err))
@@ -43,55 +42,26 @@ func (b *Broker) open(ctx context.Context, ns broker.Namespace) error {
 	if err := b.usable(ctx); err != nil {
 		return err
 	}
-	if ns.Partitions < 1 {
-		return fmt.Errorf("%d partitions, at least 1 is needed", ns.Partitions)
-	}
-	if n, err := b.namespace(ctx, ns.Name); err == nil {
-		if err := n.refuse(ns); err != nil {
-			return err
-		}
+	if err := b.partitions.Check(ctx, ns); err != nil {
+		return err
 	}
 	n := &namespace{Namespace: ns}
+	var all []*partition
 	for i := range ns.Partitions {
 		p := newPartition(b, n, i)
 		if err := p.prepare(ctx); err != nil {
 			return err
 		}
-		n.partitions = append(n.partitions, p)
+		all = append(all, p)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return broker.ErrClosed
-	}
-	if old := b.namespaces[ns.Name]; old != nil { // its partitions are in use
-		for _, p := range old.partitions {
-			p.setHistory(ns.History)
-		}
-		return old.refuse(ns)
-	}
-	b.namespaces[ns.Name] = n
-	return nil
+	return b.partitions.Open(ns, all, (*partition).setHistory)
 }
 
-// refuse says why an open namespace cannot be opened as ns.
-func (n *namespace) refuse(ns broker.Namespace) error {
-	switch {
-	case n.Mode != ns.Mode:
-		return fmt.Errorf("it is open in mode %v, which cannot become %v", n.Mode, ns.Mode)
-	case n.Partitions != ns.Partitions:
-		return fmt.Errorf("it is open with %d partitions, which cannot become %d", n.Partitions, ns.Partitions)
-	case n.Durable != ns.Durable:
-		return errors.New("it is open, and whether it is durable cannot be changed")
-	}
-	return nil
-}
-
-// sizeReserve is how many publications of a channel the store keeps beyond the history, which loading does not show. As many may be
-// on their way to the followers: without it a channel with a short history would be slow to publish to.
+// sizeReserve is how many publications of a channel the store keeps beyond the history. Loading does not show them. As many may be on their way
+// to the followers: without the reserve, publishing to a channel with a short history would be slow.
 const sizeReserve = 32
 
-// perSubject is how many publications of one subject may be on their way; 0 is no bound.
+// perSubject returns how many publications of one subject may be on their way to the followers; 0 is no bound.
 func (n *namespace) perSubject(h push.History) int {
 	switch {
 	case n.Mode != push.Stream:
@@ -102,7 +72,7 @@ func (n *namespace) perSubject(h push.History) int {
 	return h.Size + sizeReserve
 }
 
-// config returns what the partition's stream has to be.
+// config returns the wanted configuration of the partition's stream.
 func (p *partition) config() jetstream.StreamConfig {
 	ns, h := p.ns, p.historyOf()
 	c := jetstream.StreamConfig{
@@ -138,26 +108,26 @@ func (p *partition) config() jetstream.StreamConfig {
 	return c
 }
 
-// prepare makes the partition's stream, or brings the one that is there in line with the namespace.
+// prepare makes the partition's stream, or adapts the existing one to the namespace.
 func (p *partition) prepare(ctx context.Context) error {
 	timed, cancel := p.broker.timed(ctx)
 	defer cancel()
 	s, err := p.broker.js.Stream(timed, p.stream)
 	if old := oldStreamName(p.id); errors.Is(err, jetstream.ErrStreamNotFound) && old != p.stream {
 		if s, err = p.broker.js.Stream(timed, old); err == nil {
-			p.stream = old // nobody else knows the partition yet
+			p.stream = old // no other goroutine knows the partition yet
 		}
 	}
 	want := p.config()
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if _, err = p.broker.js.CreateStream(timed, want); err != nil {
-			return fmt.Errorf("make the stream %s: %w", p.stream, err)
+			return fmt.Errorf("create stream %s: %w", p.stream, err)
 		}
 		_, err = p.look(ctx)
 		return err
 	}
 	if err != nil {
-		return fmt.Errorf("look for the stream %s: %w", p.stream, err)
+		return fmt.Errorf("look up stream %s: %w", p.stream, err)
 	}
 	info := s.CachedInfo()
 	if err := p.accept(info.Config); err != nil {
@@ -167,35 +137,35 @@ func (p *partition) prepare(ctx context.Context) error {
 	carry(&want, info)
 	if !sameLimits(&info.Config, &want) {
 		if _, err := p.broker.js.UpdateStream(timed, want); err != nil {
-			return fmt.Errorf("change the stream %s: %w", p.stream, err)
+			return fmt.Errorf("update stream %s: %w", p.stream, err)
 		}
 	}
 	_, err = p.look(ctx)
 	return err
 }
 
-// accept says why a stream that is there cannot be ours.
+// accept returns the reason why an existing stream cannot be used, nil if it can.
 func (p *partition) accept(c jetstream.StreamConfig) error {
 	mode, partitions := c.Metadata[metaMode], c.Metadata[metaPartitions]
 	isDurable := c.Storage == jetstream.FileStorage
 	switch {
 	case mode == "":
-		return fmt.Errorf("there is a stream %s, but Sluice did not make it", p.stream)
+		return fmt.Errorf("stream %s exists but was not created by Sluice: delete or rename it, or choose another namespace name", p.stream)
 	case mode != p.ns.Mode.String():
-		return fmt.Errorf("it was made in mode %s, which cannot become %v: choose another name, or delete the stream %s and all it holds",
+		return fmt.Errorf("the stream has mode %s, which cannot change to %v: choose another namespace name, or delete stream %s and its data",
 			mode, p.ns.Mode, p.stream)
 	case partitions != strconv.Itoa(p.ns.Partitions):
-		return fmt.Errorf("it was made with %s partitions, which cannot become %d: choose another name, or delete the streams and all they hold",
+		return fmt.Errorf("the namespace has %s partitions, which cannot change to %d: choose another namespace name, or delete its streams and their data",
 			partitions, p.ns.Partitions)
 	case isDurable != p.ns.Durable:
-		return fmt.Errorf("it was made with durable: %t, which cannot be changed: choose another name, or delete the stream %s and all it holds",
+		return fmt.Errorf("the stream has durable: %t, which cannot change: choose another namespace name, or delete stream %s and its data",
 			isDurable, p.stream)
 	}
 	return nil
 }
 
-// carry takes over into want what a stream's metadata remembers, and notes when its history may be longer from now on: then less may be
-// there than the new limits explain.
+// carry copies the state in a stream's metadata into want. If the history becomes longer, it notes the offset up to which entries may be missing
+// that the new limits would keep.
 func carry(want *jetstream.StreamConfig, info *jetstream.StreamInfo) {
 	old := info.Config.Metadata
 	for _, name := range []string{metaGrown, metaFloor, metaRemovals, metaGeneration, metaLost} {
@@ -213,13 +183,13 @@ func carry(want *jetstream.StreamConfig, info *jetstream.StreamInfo) {
 	age, _ := time.ParseDuration(want.Metadata[metaAge])
 	if wasAge > 0 && (age == 0 || age > wasAge) {
 		want.Metadata[metaFloor] = strconv.FormatUint(info.State.LastSeq, 10)
-		if want.Metadata[metaMode] == push.Stream.String() && info.State.FirstSeq > 0 { // of a stream the oldest goes first
+		if want.Metadata[metaMode] == push.Stream.String() && info.State.FirstSeq > 0 { // in stream mode the oldest are evicted first
 			want.Metadata[metaFloor] = strconv.FormatUint(info.State.FirstSeq-1, 10)
 		}
 	}
 }
 
-// sameLimits reports whether a stream need not be changed. The server adds metadata of its own.
+// sameLimits reports whether a stream already has the wanted configuration. The server adds metadata of its own, which does not count.
 func sameLimits(have, want *jetstream.StreamConfig) bool {
 	for k, v := range want.Metadata {
 		if have.Metadata[k] != v {

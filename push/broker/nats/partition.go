@@ -17,9 +17,9 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// partition is one stream, as this process knows it.
+// partition is the state of one stream in this process.
 type partition struct {
-	broker *Broker // set at New, like all up to mu
+	broker *Broker // immutable after prepare, like all up to window
 	ns     *namespace
 	id     broker.Partition
 	stream string
@@ -27,17 +27,17 @@ type partition struct {
 	prefix string // of its subjects
 	window *window
 
-	looking sync.Mutex // held while the stream is looked at and perhaps made anew: one at a time
+	looking sync.Mutex // held while the stream is inspected, and perhaps made or changed
 
-	mu      sync.Mutex
-	history push.History // guarded by mu, like all that follows
-	epoch   string
-	created time.Time // the stream
-	known   uint64    // an offset that is in the store, and with it all that this process was told of
-	sure    sureness
-	meddler string // names what somebody else deleted, until it has led to a new life
-	grown   uint64 // see metaGrown
-	floor   uint64 // see metaFloor
+	mu        sync.Mutex
+	history   push.History // guarded by mu, like all that follows
+	epoch     string
+	created   time.Time // when the stream was created
+	known     uint64    // the highest offset that this process knows to be stored
+	sure      connState
+	deletedBy string // ID of the advisory of a deletion by another program, until it has led to a new epoch
+	grown     uint64 // see metaGrown
+	floor     uint64 // see metaFloor
 
 	removals bool   // see metaRemovals
 	seen     uint64 // see head
@@ -46,16 +46,17 @@ type partition struct {
 	holds    map[*attachment]struct{}
 }
 
-// sureness is on what connection the epoch was last seen to be that of the stream. Through another one another stream may answer.
-type sureness struct {
-	publish, read uint64 // how often each connection had been made anew
-	making        bool   // the stream was gone, and its successor may be there already
+// connState identifies the connections through which the epoch was last confirmed. Another connection may lead to another server, and to another
+// stream.
+type connState struct {
+	publish, read uint64 // how often each connection had been made again
+	making        bool   // the stream was gone, and its successor may exist already
 }
 
-// horizon is how old publications are, by the clock of the server.
+// horizon is a remembered answer of tooOld, by the clock of the server.
 type horizon struct {
-	offset uint64    // nothing above it is too old
-	until  time.Time // when it has to be looked at again
+	offset uint64    // no later offset is too old
+	until  time.Time // when the server has to be asked again
 }
 
 func newPartition(b *Broker, n *namespace, index int) *partition {
@@ -79,14 +80,14 @@ func (p *partition) setHistory(h push.History) {
 	p.window.setPerSubject(p.ns.perSubject(h))
 }
 
-// position returns the newest position this process knows of.
+// position returns the newest position that this process knows.
 func (p *partition) position() push.Position {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return push.Position{Epoch: p.epoch, Offset: p.known}
 }
 
-// learn notes that an offset of an epoch is in the store.
+// learn notes that an offset of an epoch is stored.
 func (p *partition) learn(at push.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,17 +96,17 @@ func (p *partition) learn(at push.Position) {
 	}
 }
 
-// look asks the server for the newest position. On the way it finds out whether a new life has begun: the stream was made anew, is
-// gone, and then it is made, is shorter than it was, or another node found one of these. Then followers are reset.
+// look asks the server for the newest position, and finds out whether the epoch has changed. It has if the stream was made again, is gone (look
+// then makes it) or has lost publications, or if another node found one of these. The attachments then reset their followers.
 func (p *partition) look(ctx context.Context) (push.Position, error) {
 	p.looking.Lock()
 	defer p.looking.Unlock()
 	return p.lookHeld(ctx)
 }
 
-// lookHeld is look for a caller that holds the lock of looking.
+// lookHeld is look for a caller that holds looking.
 func (p *partition) lookHeld(ctx context.Context) (push.Position, error) {
-	before := p.position() // what the server says afterwards cannot be less
+	before := p.position() // the server's answer cannot be lower
 	sure := p.broker.connections()
 	info, err := p.inspect(ctx)
 	for range mostAgain {
@@ -120,36 +121,36 @@ func (p *partition) lookHeld(ctx context.Context) (push.Position, error) {
 	}
 	loss, generation := p.lossIn(info, before), newGeneration()
 	p.mu.Lock()
-	meddler := p.meddler
+	deletedBy := p.deletedBy
 	p.mu.Unlock()
-	if loss.why == "" && meddler != "" && info.Config.Metadata[metaGeneration] != meddler {
-		loss, generation = hole{"somebody else deleted some", info.State.LastSeq}, meddler // the same on all nodes
+	if loss.why == "" && deletedBy != "" && info.Config.Metadata[metaGeneration] != deletedBy {
+		loss, generation = hole{"another program deleted publications", info.State.LastSeq}, deletedBy // the same on all nodes
 	}
 	if loss.why != "" {
-		p.broker.opts.Logger.Error("publications are gone from the broker; clients begin afresh", "stream", p.stream, "why", loss.why)
+		p.broker.opts.Logger.Error("publications lost in the broker, clients resubscribe without recovery", "stream", p.stream, "reason", loss.why)
 		if info, err = p.raise(ctx, info, generation, loss.through); err != nil {
 			return push.Position{}, err
 		}
 	}
 	p.mu.Lock()
-	if p.meddler == meddler {
-		p.meddler = ""
+	if p.deletedBy == deletedBy {
+		p.deletedBy = ""
 	}
 	p.mu.Unlock()
 	return p.take(info, sure), nil
 }
 
-// meddled notes that somebody else deleted publications.
-func (p *partition) meddled(id string) {
+// noteDeletion notes that another program deleted publications.
+func (p *partition) noteDeletion(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.meddler = id
+	p.deletedBy = id
 }
 
-// view is what was known before something was asked of the server.
+// view is the known position and its confirmation, as they were before a request to the server.
 type view struct {
 	push.Position
-	sure sureness
+	sure connState
 }
 
 func (p *partition) view() view {
@@ -158,15 +159,15 @@ func (p *partition) view() view {
 	return view{push.Position{Epoch: p.epoch, Offset: p.known}, p.sure}
 }
 
-// confirm makes sure that what the server answered belongs to the epoch of a view from before it was asked; asked are the connections
-// right after that. offset is the one that was given to something new then, or 0.
-func (p *partition) confirm(ctx context.Context, before view, asked sureness, offset uint64) error {
+// confirm makes sure that an answer of the server belongs to the epoch of before, a view from before the request. asked are the connections
+// right after the request. offset is the one that the answer assigned to a new publication, or 0.
+func (p *partition) confirm(ctx context.Context, before view, asked connState, offset uint64) error {
 	if isSure, err := p.isStill(before, asked, offset); isSure || err != nil {
 		return err
 	}
 	p.looking.Lock()
 	defer p.looking.Unlock()
-	if _, err := p.isStill(before, asked, offset); err != nil { // somebody else has looked
+	if _, err := p.isStill(before, asked, offset); err != nil { // another goroutine has looked meanwhile
 		return err
 	}
 	if _, err := p.lookHeld(ctx); err != nil {
@@ -176,8 +177,8 @@ func (p *partition) confirm(ctx context.Context, before view, asked sureness, of
 	return err
 }
 
-// isStill reports whether there is no doubt that an answer belongs to the epoch of before. It fails when that has ended.
-func (p *partition) isStill(before view, asked sureness, offset uint64) (isSure bool, err error) {
+// isStill reports whether an answer certainly belongs to the epoch of before. If that epoch has ended, it returns an error.
+func (p *partition) isStill(before view, asked connState, offset uint64) (isSure bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.epoch != before.Epoch {
@@ -186,16 +187,16 @@ func (p *partition) isStill(before view, asked sureness, offset uint64) (isSure 
 	return before.sure == asked && !p.sure.making && (offset == 0 || offset > before.Offset), nil
 }
 
-// errNewLife is why something cannot be said to have happened.
-var errNewLife = errors.New("a new life of the partition began meanwhile")
+// errNewLife means that the epoch has changed during an operation, whose effect is therefore unknown.
+var errNewLife = errors.New("the epoch of the partition changed during the operation")
 
-// mostAgain is how often a question is asked again whose answer may have been lost with a connection.
+// mostAgain is how often a request is repeated if its answer may have been lost with a connection.
 const mostAgain = 3
 
-// mostDetails is how long a list of deleted messages may be.
+// mostDetails is up to how many deleted messages their list is requested.
 const mostDetails = 10_000
 
-// inspect asks for the stream, and makes it when it is not there any more.
+// inspect requests the state of the stream, and makes the stream if it does not exist.
 func (p *partition) inspect(ctx context.Context) (*jetstream.StreamInfo, error) {
 	timed, cancel := p.broker.unlessBack(ctx)
 	defer cancel()
@@ -214,7 +215,7 @@ func (p *partition) inspect(ctx context.Context) (*jetstream.StreamInfo, error) 
 	}
 	info := s.CachedInfo()
 	if p.view().sure != p.broker.connections() && info.State.NumDeleted < mostDetails {
-		// What a server has lost it only says together with all that was deleted, and it finds out when it starts.
+		// The server reports lost messages only together with the list of deleted ones, and finds losses when it starts.
 		if detailed, err := s.Info(timed, jetstream.WithDeletedDetails(true)); err == nil {
 			info.State.Lost = detailed.State.Lost
 		}
@@ -222,13 +223,14 @@ func (p *partition) inspect(ctx context.Context) (*jetstream.StreamInfo, error) 
 	return info, nil
 }
 
-// hole is what is gone from a stream that had it, as far as that is known.
+// hole is a known loss of publications that a stream had.
 type hole struct {
-	why     string // empty: nothing is
-	through uint64 // the last offset that may be gone: what is kept above it is complete
+	why     string // empty if nothing is lost
+	through uint64 // the last offset that may be lost: above it the stream is complete
 }
 
-// lossIn says whether the stream has less than it had before. What is gone at its end was in nobody's way: all that is left is complete.
+// lossIn returns the loss of a stream, compared with an earlier state. If only the end of the stream is lost, all publications that are left are
+// complete.
 func (p *partition) lossIn(info *jetstream.StreamInfo, before push.Position) hole {
 	if lost := p.lostIn(info); lost != "" && lost != info.Config.Metadata[metaLost] {
 		through := info.State.LastSeq
@@ -255,11 +257,12 @@ func (p *partition) lossIn(info *jetstream.StreamInfo, before push.Position) hol
 }
 
 func shorter(info *jetstream.StreamInfo, than uint64) hole {
-	return hole{why: fmt.Sprintf("it ends at %d, and had come to %d", info.State.LastSeq, than)}
+	return hole{why: fmt.Sprintf("the stream ends at offset %d and had reached %d", info.State.LastSeq, than)}
 }
 
-// holeIn says whether a file store that was not closed has less in its middle than limits explain: the server leaves out the rest of a file from where
-// its checksums are wrong, and says nothing. It is asked before anything is changed. Of tables it is not known, where rows come and go.
+// holeIn returns the loss in the middle of a file store that was not closed: the number of messages that are missing and that no limit explains.
+// If a checksum in a file is wrong, the server silently leaves out the rest of the file. The caller asks before it changes the stream. In a
+// table, rows come and go, so a loss there is not noticed.
 func (p *partition) holeIn(ctx context.Context, s jetstream.Stream) hole {
 	info := s.CachedInfo()
 	if p.broker.host == nil || !p.ns.Durable || p.ns.Mode != push.Stream {
@@ -271,14 +274,14 @@ func (p *partition) holeIn(ctx context.Context, s jetstream.Stream) hole {
 	}
 	explained := noted.Absent
 	isLimited := info.Config.MaxMsgsPerSubject > 0
-	if isLimited { // each publication since may have evicted one
+	if isLimited { // each publication since the last note may have evicted another
 		explained += info.State.LastSeq - noted.Seen
 	}
 	n := absent(info)
 	if n <= explained {
 		return hole{}
 	}
-	out := hole{fmt.Sprintf("%d in its middle are gone", n-explained), info.State.LastSeq}
+	out := hole{fmt.Sprintf("%d missing in the middle of the stream", n-explained), info.State.LastSeq}
 	if !isLimited && info.State.NumDeleted < mostDetails {
 		if detailed, err := s.Info(ctx, jetstream.WithDeletedDetails(true)); err == nil {
 			out.through = detailed.State.FirstSeq - 1
@@ -290,7 +293,7 @@ func (p *partition) holeIn(ctx context.Context, s jetstream.Stream) hole {
 	return out
 }
 
-// absent is how many publications a stream does not keep any more. Those at its beginning are not counted if they go by themselves.
+// absent returns how many publications a stream does not store any more. If the stream has an age limit, those at its beginning do not count.
 func absent(info *jetstream.StreamInfo) uint64 {
 	if info.Config.MaxAge > 0 {
 		return uint64(max(info.State.NumDeleted, 0))
@@ -298,9 +301,10 @@ func absent(info *jetstream.StreamInfo) uint64 {
 	return info.State.LastSeq - info.State.Msgs
 }
 
-// lostIn describes what the server knows to have lost of a stream. It may not know the messages, only how many bytes it could not
-// read when it started. For an embedded server that is nothing: a process that is killed may leave half of what it never acknowledged,
-// and when the machine stopped the folder is new anyway. It forgets with each start: what it says then is another loss.
+// lostIn describes the messages that the server reports as lost, "" if there are none. The server may not know the messages, only how many bytes
+// it could not read when it started. For an embedded server the bytes alone do not count: a process that is killed may leave half of a message
+// that it never acknowledged, and if the machine stopped, the folder has another generation anyway. An embedded server forgets losses when it
+// restarts, so a later report is another loss.
 func (p *partition) lostIn(info *jetstream.StreamInfo) string {
 	lost, isEmbedded := info.State.Lost, p.broker.host != nil
 	if lost == nil || len(lost.Msgs) == 0 && (lost.Bytes == 0 || isEmbedded) {
@@ -316,7 +320,7 @@ func (p *partition) lostIn(info *jetstream.StreamInfo) string {
 	return text
 }
 
-// raise gives the stream another generation. Up to an offset some may be missing.
+// raise gives the stream another generation. Up to the offset missing, publications may be missing.
 func (p *partition) raise(ctx context.Context, info *jetstream.StreamInfo, generation string, missing uint64) (*jetstream.StreamInfo, error) {
 	floor, _ := strconv.ParseUint(info.Config.Metadata[metaFloor], 10, 64)
 	info, err := p.amend(ctx, info, map[string]string{
@@ -330,7 +334,7 @@ func (p *partition) raise(ctx context.Context, info *jetstream.StreamInfo, gener
 	return info, nil
 }
 
-// amend changes what the stream's metadata says. The caller holds the lock of looking.
+// amend changes the stream's metadata. The caller holds looking.
 func (p *partition) amend(ctx context.Context, info *jetstream.StreamInfo, change map[string]string) (*jetstream.StreamInfo, error) {
 	timed, cancel := p.broker.timed(ctx)
 	defer cancel()
@@ -344,8 +348,8 @@ func (p *partition) amend(ctx context.Context, info *jetstream.StreamInfo, chang
 	return s.CachedInfo(), nil
 }
 
-// noteRemoval notes with the stream that there are removals in the table, before the first can have been forgotten: as long as there are none,
-// nothing a client has to know of is ever forgotten.
+// noteRemoval notes in the stream's metadata that the table has removals, before the first of them can expire. As long as there are none,
+// nothing expires that a client needs.
 func (p *partition) noteRemoval(ctx context.Context) error {
 	p.looking.Lock()
 	defer p.looking.Unlock()
@@ -357,7 +361,7 @@ func (p *partition) noteRemoval(ctx context.Context) error {
 		_, err = p.amend(ctx, info, map[string]string{metaRemovals: "true"})
 	}
 	if err != nil {
-		return fmt.Errorf("%w: that there are removals cannot be noted: %w", broker.ErrBusy, err)
+		return fmt.Errorf("%w: the first removal cannot be recorded: %w", broker.ErrBusy, err)
 	}
 	p.mu.Lock()
 	p.removals = true
@@ -371,10 +375,10 @@ func (p *partition) hasRemovals() bool {
 	return p.removals
 }
 
-// newGeneration returns a name that was never used before: a copy that is put back twice must not have the same one twice.
+// newGeneration returns a name that was never used before: if a copy is restored twice, it must get two different ones.
 func newGeneration() string { return strconv.FormatInt(time.Now().UnixNano(), 36) }
 
-// epochOf names the life of the partition.
+// epochOf returns the epoch of the partition: see the package comment.
 func (p *partition) epochOf(info *jetstream.StreamInfo) string {
 	h := fnv.New64a()
 	folder := ""
@@ -385,8 +389,8 @@ func (p *partition) epochOf(info *jetstream.StreamInfo) string {
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// take notes what the server said, and tells the attachments of a new life.
-func (p *partition) take(info *jetstream.StreamInfo, sure sureness) push.Position {
+// take stores the server's answer. If the epoch has changed, it tells the attachments.
+func (p *partition) take(info *jetstream.StreamInfo, sure connState) push.Position {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sure = sure
@@ -409,7 +413,7 @@ func (p *partition) take(info *jetstream.StreamInfo, sure sureness) push.Positio
 	return push.Position{Epoch: p.epoch, Offset: p.known}
 }
 
-// attach attaches a follower.
+// attach registers a follower.
 func (p *partition) attach(ctx context.Context, f broker.Follower) (*attachment, error) {
 	start, err := p.look(ctx)
 	if err != nil {
@@ -418,7 +422,7 @@ func (p *partition) attach(ctx context.Context, f broker.Follower) (*attachment,
 	a := newAttachment(p, f, start)
 	p.broker.mu.RLock()
 	defer p.broker.mu.RUnlock()
-	if p.broker.closed {
+	if p.broker.partitions.IsClosed() {
 		return nil, broker.ErrClosed
 	}
 	p.mu.Lock()

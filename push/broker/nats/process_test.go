@@ -33,7 +33,7 @@ var serverBinary = sync.OnceValues(func() (string, error) {
 	return path, err
 })
 
-// TestMain is also the main function of the processes that tests start to kill them.
+// TestMain is also the main function of the child processes that tests start and kill.
 func TestMain(m *testing.M) {
 	if isChild() {
 		os.Exit(runChild())
@@ -132,17 +132,17 @@ func (p *process) kill() {
 	p.proxy.leadTo("")
 	_ = p.cmd.Process.Kill()
 	testwait.Receive(p.t, p.read)
-	_ = p.cmd.Wait() // that it was killed is no news
+	_ = p.cmd.Wait() // it returns an error because the server was killed
 	p.cmd = nil
 }
 
-// url is where the server can be reached.
+// url returns the address of the server.
 func (p *process) url() string {
 	u := url.URL{Scheme: "nats", User: url.User(serverToken), Host: p.proxy.address()}
 	return u.String()
 }
 
-// startPlain starts a server that keeps nothing.
+// startPlain starts a server without JetStream.
 func startPlain(t *testing.T) *process {
 	t.Helper()
 	p := &process{t: t, proxy: newProxy(t)}

@@ -37,7 +37,7 @@ func newProxy(t *testing.T) *proxy {
 
 func (p *proxy) address() string { return p.listener.Addr().String() }
 
-// leadTo says where connections go from now on, and breaks those that there are.
+// leadTo sets the target of further connections, and breaks the present ones.
 func (p *proxy) leadTo(target string) {
 	p.mu.Lock()
 	p.target = target
@@ -64,7 +64,7 @@ func (p *proxy) accept() {
 	}
 }
 
-// pass passes on what comes from both sides until one of them ends.
+// pass copies bytes in both directions until one side ends.
 func (p *proxy) pass(near net.Conn) {
 	defer func() { _ = near.Close() }()
 	p.mu.Lock()
@@ -90,7 +90,7 @@ func (p *proxy) pass(near net.Conn) {
 	sides.Wait()
 }
 
-// add notes a connection to be cut, unless connections go elsewhere now.
+// add registers a connection to be cut, unless the target has changed.
 func (p *proxy) add(target string, conns ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// headerReserve is what a message may have around the bytes that a publication is counted by.
+// headerReserve is how many bytes a message may have besides its size as counted by push.Publication.Size.
 const headerReserve = 64 << 10
 
-// mostStored is the largest message that is sent. A file store of NATS refuses records above 32 MiB, and says that as if it might take them later;
-// a record has a little more than its message.
+// mostStored is the largest message that is sent. A file store of NATS refuses records above 32 MiB, with an error that looks temporary. A
+// record is a little larger than its message.
 const mostStored = 32<<20 - 1<<10
 
 func (p *partition) publish(ctx context.Context, m *broker.Message, idempotencyKey string) (push.Position, error) {
@@ -34,7 +34,7 @@ func (p *partition) publish(ctx context.Context, m *broker.Message, idempotencyK
 		most = min(most, n)
 	}
 	if size := int64(msg.Size()); size > most {
-		return push.Position{}, fmt.Errorf("%w: a message of %d bytes, the server takes %d", broker.ErrTooLarge, size, most)
+		return push.Position{}, fmt.Errorf("%w: message of %d bytes, the server accepts %d", broker.ErrTooLarge, size, most)
 	}
 	failed := p.broker.failure()
 	if isClosed(failed) {
@@ -84,11 +84,11 @@ func (p *partition) publish(ctx context.Context, m *broker.Message, idempotencyK
 	return push.Position{}, err
 }
 
-// abandon waits for the answer to a publication for which its publisher does not wait any more.
+// abandon waits for the answer to a publication after its publisher has stopped waiting.
 func (p *partition) abandon(m *broker.Message, epoch string, future jetstream.PubAckFuture) {
 	p.broker.mu.RLock()
 	defer p.broker.mu.RUnlock()
-	if p.broker.closed {
+	if p.broker.partitions.IsClosed() {
 		return
 	}
 	p.broker.running.Go(func() {
@@ -102,7 +102,7 @@ func (p *partition) abandon(m *broker.Message, epoch string, future jetstream.Pu
 	})
 }
 
-// enter takes a place in the window, and waits for one.
+// enter takes a place in the window. If there is none, it waits.
 func (p *partition) enter(ctx context.Context, subject string) error {
 	wait := p.window.enter(subject)
 	if wait == nil {
@@ -118,13 +118,13 @@ func (p *partition) enter(ctx context.Context, subject string) error {
 		case <-p.broker.ctx.Done():
 			return broker.ErrClosed
 		case <-timer.C:
-			return fmt.Errorf("%w: no room for %v", broker.ErrBusy, p.broker.opts.PublishWait)
+			return fmt.Errorf("%w: too many publications in flight for %v", broker.ErrBusy, p.broker.opts.PublishWait)
 		}
 	}
 	return nil
 }
 
-// acknowledged notes that a publication is stored. A duplicate was stored before, and holds nobody up.
+// acknowledged notes that a publication is stored. A duplicate was stored before, and leaves the window at once.
 func (p *partition) acknowledged(m *broker.Message, subject string, at push.Position, isDuplicate bool) {
 	if isDuplicate {
 		p.window.leave(subject)
@@ -141,11 +141,11 @@ func (p *partition) acknowledged(m *broker.Message, subject string, at push.Posi
 	p.window.acknowledged(subject, at, then)
 }
 
-// purge gives back the space of rows from before a clear. Nothing depends on it: they are not shown any more in any case.
+// purge deletes the rows from before a clear to free their space. Nothing depends on its success: these rows are not shown any more.
 func (p *partition) purge(channel string, before uint64) {
 	p.broker.mu.RLock()
 	defer p.broker.mu.RUnlock()
-	if p.broker.closed {
+	if p.broker.partitions.IsClosed() {
 		return
 	}
 	p.broker.running.Go(func() {
@@ -156,12 +156,12 @@ func (p *partition) purge(channel string, before uint64) {
 			err = s.Purge(ctx, jetstream.WithPurgeSubject(filter(p.prefix, p.ns.Mode, channel)), jetstream.WithPurgeSequence(before))
 		}
 		if err != nil {
-			p.broker.opts.Logger.Debug("rows from before a clear were not deleted", "channel", channel, "error", err)
+			p.broker.opts.Logger.Debug("cleared rows not purged", "channel", channel, "error", err)
 		}
 	})
 }
 
-// notSent translates why a message was not even sent.
+// notSent translates the error of a message that was not sent.
 func (p *partition) notSent(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrConnectionClosed):
@@ -172,7 +172,7 @@ func (p *partition) notSent(err error) error {
 	return fmt.Errorf("send to %s: %w", p.broker.where(), err)
 }
 
-// JetStream's codes for what is larger than a stream allows, and for a store that is full.
+// Codes of JetStream for a message that is larger than a stream allows, and for a store that is full.
 const (
 	codeTooLarge    = 10054
 	codeHeaderLarge = 10097
@@ -182,11 +182,11 @@ const (
 	codeStorageFull = 10047
 )
 
-// space says what to do when a store is full.
-const space = "there is no space left in its store: make some, allow it more, or shorten histories"
+// space tells an operator what to do if a store is full.
+const space = "no space left in its store: free disk space, raise its limit, or shorten histories"
 
-// refused translates an answer that is no acknowledgement. An answer of the server says that nothing was stored; without one nobody
-// knows.
+// refused translates the error of a publication that was not acknowledged. If it is an answer of the server, nothing was stored. Without an
+// answer, the publication may be stored.
 func (p *partition) refused(err error) error {
 	var api *jetstream.APIError
 	switch {
@@ -194,26 +194,26 @@ func (p *partition) refused(err error) error {
 		return broker.ErrClosed
 	case errors.Is(err, jetstream.ErrNoStreamResponse):
 		p.broker.wake()
-		return fmt.Errorf("%w: nobody at %s keeps the stream %s", broker.ErrBusy, p.broker.where(), p.stream)
+		return fmt.Errorf("%w: no server at %s holds stream %s", broker.ErrBusy, p.broker.where(), p.stream)
 	case errors.As(err, &api) && isTooLarge(api):
 		return fmt.Errorf("%w: %s", broker.ErrTooLarge, api.Description)
 	case errors.As(err, &api) && isFull(api.ErrorCode):
 		p.broker.full.Store(true)
 		p.broker.wake()
-		return fmt.Errorf("%w: %s refuses, %s (%s)", broker.ErrBusy, p.broker.where(), space, api.Description)
+		return fmt.Errorf("%w: %s refused the publication, %s (%s)", broker.ErrBusy, p.broker.where(), space, api.Description)
 	case errors.As(err, &api):
 		p.broker.wake()
-		return fmt.Errorf("%w: %s refuses: %s", broker.ErrBusy, p.broker.where(), api.Description)
+		return fmt.Errorf("%w: %s refused the publication: %s", broker.ErrBusy, p.broker.where(), api.Description)
 	case errors.Is(err, nats.ErrDisconnected):
 		return fmt.Errorf("the connection to %s was lost before it answered: %w", p.broker.where(), err)
 	case errors.Is(err, jetstream.ErrAsyncPublishTimeout):
-		p.broker.wake() // a server with a full disk says nothing
+		p.broker.wake() // a server with a full disk does not answer
 		return fmt.Errorf("%s did not answer in time: %w", p.broker.where(), err)
 	}
 	return fmt.Errorf("%s: %w", p.broker.where(), err)
 }
 
-// isTooLarge reports whether a refusal is for the size of the message, whenever it is sent. A store says so in words only.
+// isTooLarge reports whether a message was refused for its size, so that a retry is useless. A store reports that in the text only.
 func isTooLarge(e *jetstream.APIError) bool {
 	return e.ErrorCode == codeTooLarge || e.ErrorCode == codeHeaderLarge ||
 		e.ErrorCode == codeStoreFailed && strings.Contains(e.Description, "message too large")

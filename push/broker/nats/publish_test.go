@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-push/sluice/push/broker/nats"
 )
 
-// TestMostStored: what NATS does not store, whatever its size is allowed to be, is refused as too large, and not as something to be tried again.
+// TestMostStored: a message that NATS cannot store, whatever the configured size, is refused as too large and not as busy.
 func TestMostStored(t *testing.T) {
 	t.Parallel()
 	b := closing(t, open(t, &nats.Options{Dir: t.TempDir(), MaxPublication: 48 << 20}))

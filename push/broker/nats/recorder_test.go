@@ -12,14 +12,14 @@ import (
 	"github.com/sluice-push/sluice/push/pushtest"
 )
 
-// recorder is a follower that writes down what it is given.
+// recorder is a follower that records its messages.
 type recorder struct {
 	mu       sync.Mutex
 	messages []broker.Message
 	gaps     []uint64
 	resets   []push.Position
 	changed  chan struct{} // closed and replaced with each change
-	gate     chan struct{} // nil, or closed when Deliver may go on
+	gate     chan struct{} // nil, or closed when Deliver may continue
 }
 
 func newRecorder() *recorder { return &recorder{changed: make(chan struct{})} }
@@ -59,7 +59,7 @@ func (r *recorder) data() []string {
 	return out
 }
 
-// await waits until a condition on what was recorded holds.
+// await waits until a condition on the records holds.
 func (r *recorder) await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	timer := time.NewTimer(pushtest.Patience)
@@ -79,7 +79,7 @@ func (r *recorder) await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// awaitData waits until a message with some data has come.
+// awaitData waits until a message with the given data was delivered.
 func (r *recorder) awaitData(t *testing.T, data string) {
 	t.Helper()
 	r.await(t, "a message "+data, func() bool {
@@ -128,11 +128,11 @@ func publish(t *testing.T, b *nats.Broker, channel, key, data string) push.Posit
 	return at
 }
 
-// load returns the data of what is kept of a channel.
+// load returns the data of the visited publications of a channel.
 func load(t *testing.T, b *nats.Broker, channel string) ([]string, broker.History) {
 	t.Helper()
 	var out []string
-	h, err := b.Load(t.Context(), channel, func(p push.Publication) error {
+	h, err := b.Load(t.Context(), channel, broker.LoadOptions{}, func(p broker.Message) error {
 		out = append(out, string(p.Data))
 		return nil
 	})

@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-push/sluice/push/broker/nats"
 )
 
-// What JetStream answers to a publication, and whether it may be taken later. The codes and texts are those of nats-server 2.15 (server/errors.json)
-// for messages without expectations, batches, counters and schedules, which we do not send.
+// The answers of JetStream to a publication, and whether a retry may succeed. Codes and texts are those of nats-server 2.15 (server/errors.json)
+// for messages without expectations, batches, counters and schedules, which the broker does not send.
 func TestRefusals(t *testing.T) {
 	answer := func(code jetstream.ErrorCode, text string) error {
 		return &jetstream.APIError{ErrorCode: code, Description: text}
 	}
-	var unknown error // it cannot be said whether something was stored
+	var unknown error // it is unknown whether the publication was stored
 	for _, tt := range []struct {
 		err  error
 		want error
@@ -34,7 +34,7 @@ func TestRefusals(t *testing.T) {
 		{answer(10028, "insufficient memory resources available"), broker.ErrBusy},
 		{answer(10047, "insufficient storage resources available"), broker.ErrBusy},
 		{answer(10158, "duplicate message id is in process"), broker.ErrBusy},
-		// These are for the operator to mend, whom the log tells; then the same publication is taken.
+		// The log tells the operator to mend these; then the same publication is accepted.
 		{answer(10109, "invalid operation on sealed stream"), broker.ErrBusy},
 		{answer(10165, "invalid per-message TTL"), broker.ErrBusy},
 		{answer(10166, "per-message TTL is disabled"), broker.ErrBusy},
@@ -56,7 +56,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// checkRefusal: of the errors that callers branch on got is want alone, or none, and it says why.
+// checkRefusal checks that got is want, or none of the errors that callers branch on if want is nil, and that it gives the reason.
 func checkRefusal(t *testing.T, got, cause, want error) {
 	t.Helper()
 	for _, one := range []error{broker.ErrBusy, broker.ErrTooLarge, broker.ErrClosed, broker.ErrUnknownNamespace} {

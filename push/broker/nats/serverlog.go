@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// serverLog passes on what the embedded server has to say, and remembers why it did not start.
+// serverLog passes the log of the embedded server on, and remembers its last error.
 type serverLog struct {
 	logger    *slog.Logger
-	unwritten func() // called when the server says that it could not write; it may hold any of its locks then
+	unwritten func() // called when the server reports that it could not write; the server may hold any of its locks then
 
 	mu   sync.Mutex
 	last string // guarded by mu: the last error
@@ -22,7 +22,7 @@ func (l *serverLog) cause() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last == "" {
-		return errors.New("it does not say why")
+		return errors.New("the server gave no reason")
 	}
 	return errors.New(l.last)
 }
@@ -35,8 +35,8 @@ func (l *serverLog) fail(format string, v []any) {
 	l.logger.Error("embedded server", "text", text)
 }
 
-// Noticef, Warnf, Fatalf, Errorf, Debugf and Tracef implement server.Logger. What the server finds worth a notice is its start and end,
-// which are ours to report.
+// Noticef, Warnf, Fatalf, Errorf, Debugf and Tracef implement server.Logger. Notices of the server are about its start and end, which the broker
+// reports itself.
 func (l *serverLog) Noticef(format string, v ...any) {
 	l.logger.Debug("embedded server", "text", fmt.Sprintf(format, v...))
 }
@@ -46,7 +46,7 @@ func (l *serverLog) Warnf(format string, v ...any) {
 	l.logger.Warn("embedded server", "text", fmt.Sprintf(format, v...))
 }
 
-// Fatalf implements server.Logger. The server goes on to shut itself down.
+// Fatalf implements server.Logger. The server then shuts itself down.
 func (l *serverLog) Fatalf(format string, v ...any) { l.fail(format, v) }
 
 // Errorf implements server.Logger.
@@ -57,7 +57,7 @@ func (l *serverLog) Errorf(format string, v ...any) {
 	}
 }
 
-// writeError is in what the server says when it could not write. There is no other way to know.
+// writeError is part of the message that the server logs when it could not write. The server reports that in no other way.
 const writeError = "critical write error"
 
 // Debugf implements server.Logger.

@@ -2,7 +2,7 @@ package nats
 
 import "github.com/sluice-push/sluice/push/broker"
 
-// Stats says how the broker is. It asks the server nothing.
+// Stats returns counters and state. It sends no request to the server.
 func (b *Broker) Stats() broker.Stats {
 	s := broker.Stats{
 		Kind:       "nats",
@@ -11,7 +11,7 @@ func (b *Broker) Stats() broker.Stats {
 		Refused:    b.refused.Load(),
 		Full:       b.full.Load(),
 	}
-	for _, p := range b.allPartitions() {
+	for _, p := range b.partitions.All() {
 		s.Pending += p.window.underWay()
 	}
 	if b.host != nil {
@@ -20,7 +20,7 @@ func (b *Broker) Stats() broker.Stats {
 	return s
 }
 
-// underWay returns how many publications have a place in the window.
+// underWay returns how many publications are in the window.
 func (w *window) underWay() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 )
 
-// A broker says what it holds, and that nothing is under way once what was published is acknowledged.
+// Stats reports the stored bytes, and no pending publications once all are acknowledged.
 func TestStats(t *testing.T) {
 	t.Parallel()
 	b := embedded(t, t.TempDir())

@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// lockFile takes a file for this process, until it is closed.
+// lockFile locks a file for this process, until it is closed.
 func lockFile(f *os.File) error {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
 
-// unlockFile lets go of a file. Closing it is not enough while a process that is just being started has it, too.
+// unlockFile unlocks a file. Closing is not enough while a child process that is just starting still has the descriptor.
 func unlockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
 
-// changedAt returns when the file system last changed a file in any way, which no program can set.
+// changedAt returns the inode and the change time of a file. No program can set that time.
 func changedAt(f *os.File) string {
 	info, err := f.Stat()
 	if err != nil {
@@ -28,7 +28,7 @@ func changedAt(f *os.File) string {
 	return fmt.Sprintf("%d %d.%09d", s.Ino, s.Ctim.Sec, s.Ctim.Nsec)
 }
 
-// bootID names the time since the machine was started.
+// bootID returns an ID that changes each time the machine starts.
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -37,11 +37,11 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// freeIn returns how many bytes are free for us where a folder is, −1 when that is not known.
+// freeIn returns how many bytes are free for this process in the file system of a folder, −1 if that is not known.
 func freeIn(dir string) int64 {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return -1
 	}
-	return int64(s.Bavail) * int64(s.Bsize) //nolint:unconvert // not everywhere of 64 bits
+	return int64(s.Bavail) * int64(s.Bsize) //nolint:unconvert // not 64 bits wide everywhere
 }

@@ -4,7 +4,7 @@ package nats
 
 import "os"
 
-// Elsewhere than on Linux, that a data folder was replaced by a copy is not noticed, and every end that was not clean counts as one of
+// On systems other than Linux, a replacement of the data folder by a copy goes unnoticed, and every end that was not clean counts as a stop of
 // the machine.
 
 func lockFile(*os.File) error { return nil }

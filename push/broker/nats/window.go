@@ -6,27 +6,26 @@ import (
 	"github.com/sluice-push/sluice/push"
 )
 
-// window bounds what is under way in a partition: publications that were sent and are not acknowledged, and those acknowledged that
-// a follower of this process was not given yet. Of each subject, which is a channel of a stream or a row of a table, it lets at most as
-// many be under way as the store keeps of it, so that none is evicted before it was delivered. All methods may be called
-// concurrently.
+// window bounds the pending publications of a partition: those not yet acknowledged, and those not yet delivered to every follower of this
+// process. A subject is a channel of a stream, or a row of a table. Of each subject, at most as many are pending as the store keeps, so that
+// none is evicted before it was delivered. All methods may be called concurrently.
 type window struct {
-	limit int // set at New
+	limit int // immutable
 
 	mu         sync.Mutex
-	epoch      string // guarded by mu, like all that follows: the life of the partition
+	epoch      string // guarded by mu, like all that follows
 	perSubject int    // 0: no such bound
 	total      int
-	subjects   map[string]int         // under way
-	stored     []storedAt             // acknowledged and not delivered to everybody, by offset
-	followers  map[*attachment]uint64 // the offset up to which each was given everything
-	room       chan struct{}          // closed when there may be room; nil when nobody waits
+	subjects   map[string]int         // pending publications of each
+	stored     []storedAt             // acknowledged but not delivered to all followers, by offset
+	followers  map[*attachment]uint64 // the offset up to which each has got everything
+	room       chan struct{}          // closed when there may be room; nil while no publisher waits
 }
 
 type storedAt struct {
 	offset  uint64
 	subject string
-	then    func() // nil, or called when it was delivered
+	then    func() // nil, or called after delivery to all followers
 }
 
 func newWindow(limit, perSubject int) *window {
@@ -40,8 +39,7 @@ func (w *window) setPerSubject(n int) {
 	w.wakeLocked()
 }
 
-// enter takes a place for a publication. When there is none it returns a channel that is closed when that may have
-// changed.
+// enter takes a place for a publication. If there is none, it returns a channel that is closed when that may have changed.
 func (w *window) enter(subject string) (wait <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,7 +50,7 @@ func (w *window) enter(subject string) (wait <-chan struct{}) {
 		return w.room
 	}
 	w.total++
-	w.subjects[subject]++ // also without a bound, which may come
+	w.subjects[subject]++ // also without a bound, because one may be set later
 	return nil
 }
 
@@ -73,8 +71,8 @@ func (w *window) leaveLocked(subject string) {
 	w.wakeLocked()
 }
 
-// acknowledged gives the place back when all followers were given the position, and then calls then, if it is not nil. When another life
-// has begun, nobody is given it.
+// acknowledged frees the place when all followers have got the position, and then calls then, unless it is nil. If the epoch has changed, no
+// follower will get the position: the place is freed at once, and then is not called.
 func (w *window) acknowledged(subject string, at push.Position, then func()) {
 	w.mu.Lock()
 	if at.Epoch != w.epoch {
@@ -92,7 +90,7 @@ func (w *window) acknowledged(subject string, at push.Position, then func()) {
 	w.release()
 }
 
-// deliveredLocked is the offset up to which all followers were given everything.
+// deliveredLocked returns the offset up to which all followers have got everything.
 func (w *window) deliveredLocked() uint64 {
 	least := ^uint64(0)
 	for _, offset := range w.followers {
@@ -101,7 +99,7 @@ func (w *window) deliveredLocked() uint64 {
 	return least
 }
 
-// delivered notes that a follower was given everything up to offset.
+// delivered notes that a follower has got everything up to offset.
 func (w *window) delivered(a *attachment, offset uint64) {
 	w.mu.Lock()
 	if _, ok := w.followers[a]; ok {
@@ -110,7 +108,7 @@ func (w *window) delivered(a *attachment, offset uint64) {
 	w.release()
 }
 
-// release gives back the places of what was delivered, and unlocks.
+// release frees the places of publications that were delivered, and unlocks.
 func (w *window) release() {
 	least, n := w.deliveredLocked(), 0
 	var then []func()
@@ -130,7 +128,7 @@ func (w *window) release() {
 	}
 }
 
-// attach adds a follower: from now on its pace counts. Of what was published before, nothing is waited for.
+// attach adds a follower, for which publishers wait from now on. They do not wait for its earlier publications.
 func (w *window) attach(a *attachment) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,7 +141,7 @@ func (w *window) detach(a *attachment) {
 	w.release()
 }
 
-// reset forgets what was acknowledged: another life of the partition has begun.
+// reset drops the acknowledged publications, because the epoch has changed.
 func (w *window) reset(epoch string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,16 +10,16 @@ import (
 	"github.com/sluice-push/sluice/push/broker/nats"
 )
 
-// windowModel says how a window has to behave, in the simplest way.
+// windowModel is a simple model of a window.
 type windowModel struct {
 	*rapid.T
 	window            *nats.Window
 	limit, perSubject int
 	epoch             int
 	offset            uint64
-	sent              []string       // subjects that wait for the answer of the server
-	stored            []*storedModel // acknowledged, in the present life
-	followers         map[int]uint64 // what each was given
+	sent              []string       // subjects of publications without an answer of the server
+	stored            []*storedModel // acknowledged, in the present epoch
+	followers         map[int]uint64 // the offset up to which each has got everything
 	all               []*storedModel // ever acknowledged
 	next              int            // follower
 }
@@ -28,10 +28,10 @@ type storedModel struct {
 	subject string
 	offset  uint64
 	called  int
-	isLost  bool // its life ended before it was delivered
+	isLost  bool // the epoch changed before it was delivered
 }
 
-// under returns how many publications are under way, of a subject and in all.
+// under returns how many publications are pending, of a subject and in all.
 func (m *windowModel) under(subject string) (n, total int) {
 	for _, s := range m.sent {
 		if s == subject {
@@ -59,7 +59,7 @@ func (m *windowModel) isDelivered(s *storedModel) bool {
 	return true
 }
 
-// settle drops what was delivered, and checks what the window made of it.
+// settle drops the delivered publications, and checks that the window did so.
 func (m *windowModel) settle() {
 	var rest []*storedModel
 	for _, s := range m.stored {
@@ -99,7 +99,7 @@ func (m *windowModel) enter(t *rapid.T) {
 	}
 }
 
-// answered takes one of those that were sent, if there is one.
+// answered chooses a publication without an answer, if there is one.
 func (m *windowModel) answered(t *rapid.T) (subject string, ok bool) {
 	if len(m.sent) == 0 {
 		return "", false
@@ -149,7 +149,7 @@ func (m *windowModel) deliver(id int, offset uint64) {
 	m.window.Delivered(id, offset)
 }
 
-// follower takes one of those attached, if there is one.
+// follower chooses an attached follower, if there is one.
 func (m *windowModel) follower(t *rapid.T) (id int, ok bool) {
 	if len(m.followers) == 0 {
 		return 0, false
@@ -163,8 +163,8 @@ func (m *windowModel) follower(t *rapid.T) (id int, ok bool) {
 	return rapid.SampledFrom(ids).Draw(t, "follower"), true
 }
 
-// TestWindow: whatever happens in whatever order, no more are under way than there may be, all of them end, and what follows
-// a delivery happens once, and not before it.
+// TestWindow: in any order of events, no more publications are pending than allowed, all of them end, and the function for after a delivery is
+// called once and not earlier.
 func TestWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &windowModel{
@@ -219,7 +219,7 @@ func TestWindow(t *testing.T) {
 	})
 }
 
-// TestWindowWakes: who waits for room is woken when there is some, in all ways it can come about.
+// TestWindowWakes: a publisher that waits for room is woken when there is some, however that comes about.
 func TestWindowWakes(t *testing.T) {
 	stored := func(w *nats.Window) { w.Acknowledged("a", push.Position{Epoch: "1", Offset: 1}, nil) }
 	for name, do := range map[string]func(w *nats.Window){

@@ -5,42 +5,43 @@ import (
 	"time"
 )
 
-// Conditions say how weak a network is. The zero value is a network without weaknesses. They are values: copy and compare them.
+// Conditions describe a weak network. The zero value is a network without weaknesses. Conditions are values, and may be copied and compared.
 type Conditions struct {
-	Up   Way // from who connected to the target
-	Down Way // from the target to who connected
+	Up   Way // from the client to the target
+	Down Way // from the target to the client
 
-	// Stalls are times in which nothing moves in either direction, though connections stay open. Each connection has its own.
+	// Stalls are periods in which no bytes move in either direction, although connections stay open. Each connection has its own.
 	Stalls Stalls
-	// Reset is how long a connection lives on average until both its sides are reset, with lives distributed exponentially. 0: never.
+	// Reset is the mean time after which both sides of a connection are reset. The times are distributed exponentially. 0 means never.
 	Reset time.Duration
-	// HalfOpen is how long it takes on average until a connection is half open, see [Proxy.HalfOpen], distributed likewise. 0: never.
+	// HalfOpen is the mean time after which a connection becomes half open, see [Proxy.HalfOpen]. The times are distributed exponentially. 0
+	// means never.
 	HalfOpen time.Duration
-	// Refuse is whether new connections are refused.
+	// Refuse says that new connections are refused.
 	Refuse bool
-	// Seed is of everything that is random: the same seed gives the connection of the same number the same stalls and the same end.
+	// Seed seeds all random events: with the same seed, the connection with the same number has the same stalls and the same end.
 	Seed uint64
 }
 
 // Way is one direction of a network.
 type Way struct {
-	// Delay is how long a byte is under way at least.
+	// Delay is the least time that a byte is under way.
 	Delay time.Duration
-	// Jitter is what may come on top of Delay, from 0 up to this, all alike. What arrived later does not leave earlier.
+	// Jitter is the largest random addition to Delay, which is distributed uniformly from 0. Bytes never overtake earlier ones.
 	Jitter time.Duration
-	// Bandwidth is how many bytes a second leave at most. Those of a fiftieth of a second may leave at once, or 1,460, which is a packet, when
-	// that is more. 0: as many as there are.
+	// Bandwidth is the number of bytes a second; 0 means no limit. A burst may have the bytes of a fiftieth of a second, or 1,460, which is a
+	// packet, if that is more.
 	Bandwidth int64
-	// Buffer is how many bytes are under way at most. What is beyond stays with the sender. 0: what the bandwidth carries in twice the longest
-	// delay, but from 16 KiB to 1 MiB; 1 MiB without Bandwidth.
+	// Buffer is how many bytes may be under way. Further bytes stay with the sender. 0 means twice the longest delay times the bandwidth, but at
+	// least 16 KiB and at most 1 MiB, or 1 MiB without Bandwidth.
 	Buffer int
 }
 
-// Stalls are times in which nothing moves. The zero value is none.
+// Stalls are random periods in which no bytes move. The zero value means none.
 type Stalls struct {
-	// Least and Most are how long one lasts, all lengths between them alike.
+	// Least and Most bound the length of a stall, which is distributed uniformly between them.
 	Least, Most time.Duration
-	// Every is how long it takes on average from the end of one to the beginning of the next, distributed exponentially.
+	// Every is the mean time from the end of a stall to the beginning of the next, which is distributed exponentially.
 	Every time.Duration
 }
 
@@ -52,13 +53,13 @@ const (
 	maxBuffer    = 64 << 20
 )
 
-// The buffers of ways that name none.
+// The bounds of the default buffer.
 const (
 	leastBuffer = 16 << 10
 	mostBuffer  = 1 << 20
 )
 
-// buffer is how many bytes are under way at most.
+// buffer returns how many bytes may be under way.
 func (w *Way) buffer() int {
 	switch {
 	case w.Buffer > 0:
@@ -70,7 +71,7 @@ func (w *Way) buffer() int {
 	return int(min(max(carried, leastBuffer), mostBuffer))
 }
 
-// Validate says what is wrong with conditions: the first thing that is, and what it has to be. What [ParseConditions] returns is right.
+// Validate returns an error for the first wrong value, which says what the value has to be. Results of [ParseConditions] are valid.
 func (c *Conditions) Validate() error {
 	for _, w := range []struct {
 		name string
@@ -81,14 +82,14 @@ func (c *Conditions) Validate() error {
 			time time.Duration
 		}{{"delay", w.way.Delay}, {"jitter", w.way.Jitter}} {
 			if t.time < 0 || t.time > maxTime {
-				return fmt.Errorf("network: %s-%s of %v: it has to be 0 to %v", t.name, w.name, t.time, maxTime)
+				return fmt.Errorf("network: %s-%s of %v: use 0 to %v", t.name, w.name, t.time, maxTime)
 			}
 		}
 		if b := w.way.Bandwidth; b < 0 || b > maxBandwidth {
-			return fmt.Errorf("network: bandwidth %s of %d bytes a second: it has to be 1 to %d, or 0 for no limit", w.name, b, int64(maxBandwidth))
+			return fmt.Errorf("network: bandwidth %s of %d bytes per second: use 1 to %d, or 0 for no limit", w.name, b, int64(maxBandwidth))
 		}
 		if b := w.way.Buffer; b < 0 || b > maxBuffer {
-			return fmt.Errorf("network: buffer-%s of %d bytes: it has to be 1 to %d, or 0 for what suits the bandwidth", w.name, b, maxBuffer)
+			return fmt.Errorf("network: buffer-%s of %d bytes: use 1 to %d, or 0 for a size that suits the bandwidth", w.name, b, maxBuffer)
 		}
 	}
 	for _, t := range []struct {
@@ -96,7 +97,7 @@ func (c *Conditions) Validate() error {
 		time time.Duration
 	}{{"reset", c.Reset}, {"halfopen", c.HalfOpen}} {
 		if t.time < 0 || t.time > maxTime {
-			return fmt.Errorf("network: %s after %v: it has to be above 0 and at most %v, or 0 for never", t.name, t.time, maxTime)
+			return fmt.Errorf("network: %s after %v: use more than 0 and at most %v, or 0 for never", t.name, t.time, maxTime)
 		}
 	}
 	return c.Stalls.validate()
@@ -107,10 +108,10 @@ func (s *Stalls) validate() error {
 	case *s == Stalls{}:
 		return nil
 	case s.Least < leastStall || s.Most < s.Least || s.Most > maxTime:
-		return fmt.Errorf("network: stalls of %v to %v: they have to last from %v to %v, the shorter time first", s.Least, s.Most, leastStall,
+		return fmt.Errorf("network: stalls of %v to %v: use %v to %v, the shorter time first", s.Least, s.Most, leastStall,
 			maxTime)
 	case s.Every <= 0 || s.Every > maxTime:
-		return fmt.Errorf("network: stalls every %v: it has to be above 0 and at most %v", s.Every, maxTime)
+		return fmt.Errorf("network: stalls every %v: use more than 0 and at most %v", s.Every, maxTime)
 	}
 	return nil
 }

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Conn is a connection through a proxy: one that it has accepted, and the one to the target that belongs to it. All methods may be called
-// concurrently, and after its end.
+// Conn is a connection through a proxy: the accepted connection of a client, and the connection to the target that belongs to it. All methods
+// may be called concurrently, and after its end.
 //
-// A direction has two goroutines. Its receiver reads from the sender while the link has room; its sender waits until the link lets bytes
-// leave, and writes them. Senders also see to it that what fate has decided happens when it is due.
+// Each direction has two goroutines. Its receiver reads from the sending side while the link has room. Its sender waits until the link lets
+// bytes leave, and writes them. Senders also execute the random events (fate) when they are due.
 type Conn struct {
 	proxy          *Proxy
 	id             uint64
@@ -20,9 +20,9 @@ type Conn struct {
 	up, down       pump
 	done           chan struct{} // closed at the end
 
-	mu       sync.Mutex // guards what follows, and what pumps say it guards
+	mu       sync.Mutex // guards the following, and the fields of pumps that say so
 	fate     fate
-	stalls   bool // until it resumes
+	stalls   bool // stalled by Stall, until Resume
 	halfOpen bool
 	closed   bool
 }
@@ -30,20 +30,20 @@ type Conn struct {
 // pump is one direction of a connection.
 type pump struct {
 	from, to *net.TCPConn
-	in, out  []byte        // what was read, and what is written: not on stacks, which would have to be large for that
-	room     chan struct{} // there may be room: the receiver is to look
-	more     chan struct{} // something has changed: the sender is to look
-	all      *flow         // of all connections
+	in, out  []byte        // buffers to read and write with; on stacks they would make these large
+	room     chan struct{} // wakes the receiver: there may be room
+	more     chan struct{} // wakes the sender after a change
+	all      *flow         // totals of all connections
 	flow     flow
 
 	// Guarded by the lock of the connection.
 	link  *link
-	heard bool   // the end from the sender
-	gone  bool   // nothing can be written to the receiver any more
-	told  ending // what the receiver has been told
+	heard bool   // the sending side has ended
+	gone  bool   // the receiving side has failed: nothing can be written any more
+	told  ending // the end that the receiving side has been told
 }
 
-// chunk is how much is read or written at once, at most.
+// chunk is the largest read or write, in bytes.
 const chunk = 4 << 10
 
 func newConn(p *Proxy, id uint64, client, target *net.TCPConn) *Conn {
@@ -60,7 +60,7 @@ func newConn(p *Proxy, id uint64, client, target *net.TCPConn) *Conn {
 
 func (c *Conn) pumps() [2]*pump { return [2]*pump{&c.up, &c.down} }
 
-// opposite is the other direction.
+// opposite returns the other direction.
 func (c *Conn) opposite(d *pump) *pump {
 	if d == &c.up {
 		return &c.down
@@ -68,16 +68,16 @@ func (c *Conn) opposite(d *pump) *pump {
 	return &c.up
 }
 
-// Number is the connection's: the proxy counts those that it accepts from 0 on.
+// Number returns the connection's number: the proxy numbers the connections that it accepts from 0 on.
 func (c *Conn) Number() uint64 { return c.id }
 
-// Client is the address of who connected.
+// Client returns the address of the client.
 func (c *Conn) Client() net.Addr { return c.client.RemoteAddr() }
 
-// Stats returns what went in each direction.
+// Stats returns the bytes of each direction.
 func (c *Conn) Stats() (up, down Flow) { return c.up.flow.read(), c.down.flow.read() }
 
-// SetConditions is [Proxy.SetConditions] for this connection alone. Refuse means nothing here.
+// SetConditions is [Proxy.SetConditions] for this connection alone. Refuse has no effect.
 func (c *Conn) SetConditions(conditions Conditions) error {
 	if err := conditions.Validate(); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (c *Conn) SetConditions(conditions Conditions) error {
 	return nil
 }
 
-// apply lets conditions apply from now on.
+// apply makes conditions apply from now on.
 func (c *Conn) apply(conditions Conditions) {
 	c.mu.Lock()
 	now := c.proxy.now()
@@ -97,7 +97,7 @@ func (c *Conn) apply(conditions Conditions) {
 	c.wake()
 }
 
-// wake has all goroutines look at what has changed.
+// wake wakes all goroutines of the connection after a change.
 func (c *Conn) wake() {
 	for _, d := range c.pumps() {
 		signal(d.room)
@@ -105,7 +105,7 @@ func (c *Conn) wake() {
 	}
 }
 
-// signal notes that somebody is to look. Notes are not counted.
+// signal wakes a goroutine that waits for note. Several signals count as one.
 func signal(note chan struct{}) {
 	select {
 	case note <- struct{}{}:
@@ -113,10 +113,10 @@ func signal(note chan struct{}) {
 	}
 }
 
-// Stall lets the connection stall, as [Proxy.Stall] does, until Resume of it or of the proxy.
+// Stall makes the connection stall, like [Proxy.Stall], until Resume of the connection or of the proxy.
 func (c *Conn) Stall() { c.stall(true) }
 
-// Resume ends what Stall began, that of the proxy too. Stalls by chance go on.
+// Resume ends the effect of Stall, also of the proxy's. Random stalls continue.
 func (c *Conn) Resume() { c.stall(false) }
 
 func (c *Conn) stall(is bool) {
@@ -126,7 +126,7 @@ func (c *Conn) stall(is bool) {
 	c.wake()
 }
 
-// HalfOpen makes the connection half open for good, as [Proxy.HalfOpen] does.
+// HalfOpen makes the connection half open for good, like [Proxy.HalfOpen].
 func (c *Conn) HalfOpen() {
 	c.mu.Lock()
 	c.halveLocked()
@@ -138,7 +138,7 @@ func (c *Conn) HalfOpen() {
 	}
 }
 
-// Reset resets both sides of the connection, and what is under way is lost.
+// Reset resets both sides of the connection. Bytes under way are lost.
 func (c *Conn) Reset() {
 	if c.end(broken) {
 		c.proxy.resets.Add(1)
@@ -158,10 +158,10 @@ func (c *Conn) halveLocked() {
 	}
 }
 
-// abandonedLocked reports whether nobody is left who could believe that somebody is there.
+// abandonedLocked reports whether the connection is half open and both sides have ended.
 func (c *Conn) abandonedLocked() bool { return c.halfOpen && c.up.heard && c.down.heard }
 
-// end ends the connection, unless it has ended, which it reports.
+// end ends the connection. It reports false if the connection had ended already.
 func (c *Conn) end(how ending) bool {
 	c.mu.Lock()
 	if c.closed {
@@ -184,7 +184,7 @@ func (c *Conn) end(how ending) bool {
 	return true
 }
 
-// receive reads what the sender of a direction sends until that has ended.
+// receive reads from the sending side of a direction until that ends.
 func (c *Conn) receive(d *pump) {
 	for {
 		room := c.waitForRoom(d)
@@ -198,13 +198,13 @@ func (c *Conn) receive(d *pump) {
 	}
 }
 
-// waitForRoom returns how much may be read, 0 when the connection has ended.
+// waitForRoom waits until bytes may be read, and returns how many. It returns 0 if the connection has ended.
 func (c *Conn) waitForRoom(d *pump) int {
 	for {
 		c.mu.Lock()
 		room := d.link.room()
 		if c.halfOpen || d.gone {
-			room = chunk // for it is dropped
+			room = chunk // the bytes are dropped
 		}
 		c.mu.Unlock()
 		if room > 0 {
@@ -218,7 +218,7 @@ func (c *Conn) waitForRoom(d *pump) int {
 	}
 }
 
-// take puts what was read on its way, and the end behind it.
+// take puts the bytes read into the link, and the end behind them.
 func (c *Conn) take(d *pump, p []byte, err error) {
 	c.mu.Lock()
 	now := c.proxy.now()
@@ -248,16 +248,16 @@ func endingOf(err error) ending {
 	return broken
 }
 
-// step is what the sender of a direction has to do next. One of the fields is set.
+// step is the next action of a sender. One of the fields is set.
 type step struct {
-	bytes int           // write so many
-	tell  ending        // tell the receiver of the end
+	bytes int           // write this many bytes
+	tell  ending        // pass this end on to the receiving side
 	reset bool          // reset the connection
-	over  bool          // end it: it was abandoned
-	wait  time.Duration // look again after that, or when something has changed
+	over  bool          // end the connection: both sides have ended
+	wait  time.Duration // call next again after this time, or after a change
 }
 
-// next says what to do, and moves what is to be written to d.out.
+// next returns the next action of a sender, and moves the bytes to write to d.out.
 func (c *Conn) next(d *pump) step {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -293,7 +293,7 @@ func (c *Conn) next(d *pump) step {
 	return step{wait: min(at, due, behind) - now}
 }
 
-// send writes what the link lets leave until the connection ends.
+// send writes the bytes that the link lets leave, until the connection ends.
 func (c *Conn) send(d *pump) {
 	timer := time.NewTimer(never)
 	defer timer.Stop()
@@ -321,7 +321,7 @@ func (c *Conn) send(d *pump) {
 	}
 }
 
-// write hands bytes to the receiver. When that is gone, the sender gets to know by a reset, which travels behind what is under way to it.
+// write writes bytes to the receiving side. If that has failed, the sending side gets a reset, behind the bytes under way to it.
 func (c *Conn) write(d *pump, p []byte) {
 	n, err := d.to.Write(p)
 	c.mu.Lock()
@@ -340,9 +340,9 @@ func (c *Conn) write(d *pump, p []byte) {
 	}
 }
 
-// tell passes the end of the stream on. With that of both directions the connection has ended.
+// tell passes the end of the stream on. If both directions have ended, the connection ends.
 func (c *Conn) tell(d *pump) {
-	_ = d.to.CloseWrite() // a receiver that is gone is found out by who reads from it
+	_ = d.to.CloseWrite() // if it fails, the goroutine that reads from the same side notices
 	c.mu.Lock()
 	both := c.up.told >= ended && c.down.told >= ended
 	c.mu.Unlock()

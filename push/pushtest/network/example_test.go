@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-push/sluice/push/pushtest/network"
 )
 
-// echo is a server that answers with what it is sent.
+// echo is a server that sends back all bytes.
 func echo() (address string, stop func()) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -34,7 +34,7 @@ func echo() (address string, stop func()) {
 	}
 }
 
-// A client reaches its server through a phone that barely has a signal, which then loses it for good without telling anybody.
+// A client reaches its server through a phone with a weak signal, and then loses the connection for good without notice to either side.
 func Example() {
 	server, stop := echo()
 	defer stop()

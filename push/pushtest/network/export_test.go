@@ -15,10 +15,10 @@ const (
 	Broken = broken
 )
 
-// Never is a time that does not come.
+// Never is a time that is never reached.
 const Never = never
 
-// NewLink makes a link with jitter of a seed.
+// NewLink returns a link whose jitter has a seed.
 func NewLink(w Way, seed uint64) *Link { return newLink(w, source(seed, 0, ofUp)) }
 
 // Room is room.
@@ -45,10 +45,10 @@ func (l *link) Over(now time.Duration) (ending, time.Duration) { return l.over(n
 // Change is change.
 func (l *link) Change(now time.Duration, w Way) { l.change(now, w) }
 
-// Memory is how much a link keeps for bytes.
+// Memory returns how many bytes of memory a link keeps for its bytes.
 func (l *link) Memory() int { return cap(l.bytes) }
 
-// MaxBytes is how many bytes may be under way.
+// MaxBytes returns how many bytes may be under way.
 func (w Way) MaxBytes() int { return w.buffer() }
 
 // Burst is burst.
@@ -66,7 +66,7 @@ func NewFate(c Conditions, id uint64, now time.Duration) *Fate {
 // Stalled is stalled.
 func (f *fate) Stalled(now time.Duration) (bool, time.Duration) { return f.stalled(now) }
 
-// Ends is when a fate ends a connection: resets it, makes it half open.
+// Ends returns the times at which a fate resets a connection and makes it half open.
 func (f *fate) Ends() (reset, halfOpen time.Duration) { return f.reset, f.halfOpen }
 
 // IsChosen is isChosen.

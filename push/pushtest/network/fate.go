@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// fate is what befalls a connection by chance, and when. It knows no clock: now is an argument, and does not go back. Nothing of it depends
-// on what the connection does.
+// fate decides the random events of a connection and their times. It has no clock: now is an argument, and does not go back. The events do not
+// depend on the traffic.
 type fate struct {
 	stalls Stalls
 	dice   *rand.Rand
 
-	from, to time.Duration // the stall that is or comes next; never without
-	reset    time.Duration // when the connection is reset; never without
-	halfOpen time.Duration // when it becomes half open; never without
+	from, to time.Duration // the present or next stall; never if there is none
+	reset    time.Duration // when the connection is reset, or never
+	halfOpen time.Duration // when it becomes half open, or never
 }
 
-// The things that are random of a connection. Each has its own source, so that none depends on how often another was asked.
+// The kinds of random values of a connection. Each has its own source, so that none depends on how often another was used.
 const (
 	ofFate = iota
 	ofUp
@@ -25,17 +25,17 @@ const (
 	sources
 )
 
-// source returns the source of one of the things that are random of a connection.
+// source returns the source of one kind of random values of a connection.
 func source(seed, id uint64, what uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, id*sources+what)) //nolint:gosec // nobody has to be kept from guessing it
+	return rand.New(rand.NewPCG(seed, id*sources+what)) //nolint:gosec // not a secret
 }
 
-// isChosen reports whether a connection is among a share of all. Who is in a share is in each larger one.
+// isChosen reports whether a connection belongs to a share of all. A connection in a share is in every larger share.
 func isChosen(seed, id uint64, share float64) bool {
 	return source(seed, id, ofChoice).Float64() < share
 }
 
-// newFate decides the fate of a connection from now on.
+// newFate draws the events of a connection from now on.
 func newFate(c *Conditions, id uint64, now time.Duration) fate {
 	f := fate{stalls: c.Stalls, dice: source(c.Seed, id, ofFate), from: never, to: never, reset: never, halfOpen: never}
 	if c.Reset > 0 {
@@ -50,12 +50,12 @@ func newFate(c *Conditions, id uint64, now time.Duration) fate {
 	return f
 }
 
-// chance is a time that is distributed exponentially.
+// chance returns a random time that is distributed exponentially.
 func (f *fate) chance(mean time.Duration) time.Duration {
 	return time.Duration(f.dice.ExpFloat64() * float64(mean))
 }
 
-// draw decides the first stall that begins after now.
+// draw draws the first stall that begins after now.
 func (f *fate) draw(now time.Duration) {
 	s := &f.stalls
 	f.from = now + f.chance(s.Every)

@@ -13,7 +13,7 @@ var stalls = network.Conditions{
 	Seed:   7,
 }
 
-// Stalls are as long and as frequent as they are to be.
+// Stalls have the specified length and frequency.
 func TestStallsAreFrequent(t *testing.T) {
 	f := network.NewFate(stalls, 3, time.Minute)
 	now, least, most := time.Minute, time.Hour, time.Duration(0)
@@ -40,7 +40,7 @@ func TestStallsAreFrequent(t *testing.T) {
 	}
 }
 
-// Fate does not depend on when it is asked.
+// The fate does not depend on when it is asked.
 func TestFateIsFixed(t *testing.T) {
 	often, rarely := network.NewFate(stalls, 3, 0), network.NewFate(stalls, 3, 0)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -64,7 +64,7 @@ func TestFateIsFixed(t *testing.T) {
 	}
 }
 
-// Lives are as long on average as they are to be, and differ from connection to connection, but not from run to run.
+// Connections live for the specified time on average. The times differ from connection to connection, but not from run to run.
 func TestLives(t *testing.T) {
 	c := network.Conditions{Reset: 30 * time.Second, HalfOpen: time.Minute, Seed: 1}
 	var resets, halves time.Duration
@@ -88,7 +88,7 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// Who is in a share is in each larger one.
+// A connection in a share is in every larger share.
 func TestShares(t *testing.T) {
 	counts := map[float64]int{}
 	for id := range uint64(10_000) {

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// link is one direction of a connection: the bytes that are under way, and when they may leave. It has no goroutine, clock or lock: now
-// is an argument, the time since some beginning, and does not go back. The owner puts in what arrives, as much as there is room for,
-// and takes out what may leave.
+// link is one direction of a connection: the bytes under way, and the times at which they may leave. It has no goroutine, clock or lock: now is
+// an argument, the time since some beginning, and does not go back. The owner puts in the bytes that arrive, as far as there is room, and takes
+// out the ones that may leave.
 //
-// Bytes that arrived at once and are due at once are a parcel. Parcels are due in their order, whatever jitter says, so bytes leave in
-// theirs. What leaves pays for the bandwidth: paid is the time at which all that has left would have left at the bandwidth, and it may be
-// ahead of now by what a burst costs, no more. So in no interval more leaves than the bandwidth carries in it and one burst (the
-// generic cell rate algorithm, ITU-T I.371, with bytes for cells).
+// Bytes that arrived together and are due together are a parcel. Parcels are due in order, whatever the jitter, so bytes leave in order. The
+// bandwidth is limited by the generic cell rate algorithm (ITU-T I.371), with bytes for cells. paid is the time at which all bytes that have
+// left would have left at the bandwidth. It may be ahead of now by the cost of a burst, but no more. So in no interval more bytes leave than the
+// bandwidth carries in it, plus one burst.
 type link struct {
 	way    Way
 	jitter *rand.Rand
 
-	bytes   []byte   // under way, in their order, from head on
-	head    int      // what is before it has left
-	parcels []parcel // of bytes, in their order
-	leaving int      // taken, and not delivered yet
+	bytes   []byte   // under way, in order, from index head on
+	head    int      // the bytes before it have left
+	parcels []parcel // of bytes, in order
+	leaving int      // how many bytes were taken but not delivered yet
 	due     time.Duration
 	paid    time.Duration
 
@@ -29,7 +29,7 @@ type link struct {
 	endDue time.Duration
 }
 
-// parcel is bytes that are due together.
+// parcel is a number of bytes that are due together.
 type parcel struct {
 	due time.Duration
 	n   int
@@ -39,18 +39,18 @@ type parcel struct {
 type ending uint8
 
 const (
-	going  ending = iota // it does not
+	going  ending = iota // it has not ended
 	ended                // by the end of the stream
 	broken               // by a reset
 )
 
-// never is a time that does not come.
+// never is a time that is never reached.
 const never = time.Duration(math.MaxInt64)
 
-// grid is what due times are rounded up to, so that there is a bounded number of parcels.
+// grid is the unit to which due times are rounded up. It bounds the number of parcels.
 const grid = time.Millisecond
 
-// packet is the burst of a way whose bandwidth carries less in burstTime: what a packet of 1,500 bytes carries.
+// packet is the least burst, the payload of a packet of 1,500 bytes. burstTime is the time whose bytes are a burst otherwise.
 const (
 	packet    = 1460
 	burstTime = 20 * time.Millisecond
@@ -58,13 +58,13 @@ const (
 
 func newLink(w Way, jitter *rand.Rand) *link { return &link{way: w, jitter: jitter} }
 
-// queued is how many bytes are under way that have not been taken.
+// queued returns how many bytes are under way that have not been taken.
 func (l *link) queued() int { return len(l.bytes) - l.head }
 
-// room is how many bytes more may be under way.
+// room returns how many more bytes may be under way.
 func (l *link) room() int { return max(l.way.buffer()-l.queued()-l.leaving, 0) }
 
-// put adds what has arrived at now. It copies p. There has to be room, unless conditions have taken it away since it was asked for.
+// put adds the bytes that arrive at now. It copies p. There has to be room, unless a change of the conditions has taken it away meanwhile.
 func (l *link) put(now time.Duration, p []byte) {
 	if len(p) == 0 {
 		return
@@ -78,11 +78,11 @@ func (l *link) put(now time.Duration, p []byte) {
 	l.parcels = append(l.parcels, parcel{due: due, n: len(p)})
 }
 
-// dueAt is when something is due that arrives at now.
+// dueAt returns the time at which bytes are due that arrive at now.
 func (l *link) dueAt(now time.Duration) time.Duration {
 	w := &l.way
 	if w.Delay+w.Jitter == 0 {
-		return l.due // which is over, or that of what is before it
+		return l.due // the past, or the time of the bytes before
 	}
 	at := now + w.Delay
 	if w.Jitter > 0 {
@@ -92,15 +92,15 @@ func (l *link) dueAt(now time.Duration) time.Duration {
 	return l.due
 }
 
-// end says that nothing more is put in, and how the direction ends behind what is under way. A reset may follow the end of a stream.
+// end records that no more bytes follow, and how the direction ends behind those under way. A reset may follow the end of a stream.
 func (l *link) end(now time.Duration, how ending) {
 	if how > l.ending {
 		l.ending, l.endDue = how, l.dueAt(now)
 	}
 }
 
-// take moves bytes that may leave at now to dst, and returns how many. When there are none, it says when to ask again: never, when
-// something has to be put in first. What was taken is under way until it is said to be delivered.
+// take moves bytes that may leave at now to dst, and returns how many. If there are none, it returns when to ask again, or never if bytes have
+// to be put in first. Bytes that were taken count as under way until delivered is called.
 func (l *link) take(now time.Duration, dst []byte) (n int, next time.Duration) {
 	ready := l.ready(now, len(dst))
 	if ready == 0 {
@@ -111,7 +111,7 @@ func (l *link) take(now time.Duration, dst []byte) (n int, next time.Duration) {
 	}
 	n = ready
 	if bandwidth := l.way.Bandwidth; bandwidth > 0 {
-		grain := min(ready, burst(bandwidth)/2) // less is not worth to wake up for
+		grain := min(ready, burst(bandwidth)/2) // fewer bytes are not worth waking up for
 		if n = min(ready, l.allowed(now)); n < grain {
 			return 0, l.paid + cost(grain, bandwidth) - window(bandwidth)
 		}
@@ -123,7 +123,7 @@ func (l *link) take(now time.Duration, dst []byte) (n int, next time.Duration) {
 	return n, 0
 }
 
-// ready is how many bytes are due at now, up to so many.
+// ready returns how many bytes are due at now, up to most.
 func (l *link) ready(now time.Duration, most int) int {
 	n := 0
 	for _, p := range l.parcels {
@@ -135,13 +135,13 @@ func (l *link) ready(now time.Duration, most int) int {
 	return min(n, most)
 }
 
-// allowed is how many bytes the bandwidth lets leave at now.
+// allowed returns how many bytes the bandwidth lets leave at now.
 func (l *link) allowed(now time.Duration) int {
 	free := now + window(l.way.Bandwidth) - max(l.paid, now)
 	return int(max(int64(free), 0) * l.way.Bandwidth / int64(time.Second))
 }
 
-// drop takes bytes from the front.
+// drop removes bytes from the front.
 func (l *link) drop(n int) {
 	l.head += n
 	for n > 0 {
@@ -164,21 +164,21 @@ func (l *link) drop(n int) {
 	}
 }
 
-// keptBytes is how much memory a link keeps when nothing is under way.
+// keptBytes is how much memory a link keeps when no bytes are under way.
 const keptBytes = 4 << 10
 
-// delivered says that bytes that were taken have arrived, or are lost.
+// delivered records that taken bytes have arrived or are lost.
 func (l *link) delivered(n int) { l.leaving -= n }
 
-// discard drops all that is under way and was not taken, and returns how much that is.
+// discard drops all bytes under way that were not taken, and returns how many.
 func (l *link) discard() int {
 	n := l.queued()
 	l.drop(n)
 	return n
 }
 
-// over says how the direction has ended at now: going while anything is before the end, and then when to ask again, never when something
-// else has to happen first.
+// over returns how the direction has ended at now. While bytes are before the end, it returns going and when to ask again, or never if another
+// event has to come first.
 func (l *link) over(now time.Duration) (how ending, next time.Duration) {
 	switch {
 	case l.ending == going, l.queued()+l.leaving > 0:
@@ -189,7 +189,7 @@ func (l *link) over(now time.Duration) (how ending, next time.Duration) {
 	return l.ending, never
 }
 
-// change lets another way apply from now on. What is under way is due no later than it would be if it arrived now.
+// change makes another way apply from now on. Bytes under way are due no later than if they arrived now.
 func (l *link) change(now time.Duration, w Way) {
 	if w.Bandwidth != l.way.Bandwidth {
 		l.paid = min(l.paid, now)
@@ -208,17 +208,17 @@ func (l *link) change(now time.Duration, w Way) {
 // onGrid rounds a due time up.
 func onGrid(at time.Duration) time.Duration { return (at + grid - 1) / grid * grid }
 
-// burst is how many bytes may leave at once.
+// burst returns how many bytes may leave at once.
 func burst(bandwidth int64) int {
 	return int(max(bandwidth*int64(burstTime)/int64(time.Second), packet))
 }
 
-// window is how far ahead of now bytes may be paid for.
+// window returns how far paid may be ahead of now.
 func window(bandwidth int64) time.Duration {
 	return time.Duration(int64(burst(bandwidth)) * int64(time.Second) / bandwidth)
 }
 
-// cost is how long the bandwidth takes for so many bytes, at most a burst.
+// cost returns how long the bandwidth takes for n bytes, at most a burst.
 func cost(n int, bandwidth int64) time.Duration {
 	return time.Duration((int64(n)*int64(time.Second) + bandwidth - 1) / bandwidth)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-push/sluice/push/pushtest/network"
 )
 
-// chunk is how much a model takes at once.
+// chunk is how many bytes a model takes at once.
 const chunk = 4 << 10
 
-// model is a link and what has happened to it.
+// model is a link with its history.
 type model struct {
 	t    *rapid.T
 	link *network.Link
@@ -26,10 +26,10 @@ type model struct {
 	outgoing  int             // taken and not delivered
 	left      []departure
 	era       int  // how often the way has changed
-	resized   bool // the way has changed so that more may be under way than fits
+	resized   bool // the way has changed, and more bytes may be under way than the buffer holds
 }
 
-// departure is bytes that left at once.
+// departure is a number of bytes that left at once.
 type departure struct {
 	at  time.Duration
 	n   int
@@ -60,7 +60,7 @@ func (m *model) put() {
 	}
 }
 
-// take takes what may leave now, at most so much. When nothing may, it returns when that changes.
+// take takes the bytes that may leave now, up to a number. If there are none, it returns the time at which that changes.
 func (m *model) take(most int) (next time.Duration) {
 	buf := make([]byte, most)
 	n, next := m.link.Take(m.now, buf)
@@ -82,8 +82,8 @@ func (m *model) take(most int) (next time.Duration) {
 	return 0
 }
 
-// wait lets time pass until something leaves: when the link says, or, when more has become due by then, as much later as half a burst
-// takes at most.
+// wait advances the time until bytes leave: to the time that the link returned, or, if more bytes are due by then, up to the time for half a
+// burst later.
 func (m *model) wait(next time.Duration, most int) {
 	if next == 0 || next == network.Never {
 		return
@@ -105,7 +105,7 @@ func (m *model) delivered() {
 	m.outgoing = 0
 }
 
-// check looks at all that has left.
+// check checks all bytes that have left.
 func (m *model) check() {
 	if !bytes.Equal(m.got, m.sent) {
 		m.t.Fatalf("%d bytes were put in, %d came out, or others", len(m.sent), len(m.got))
@@ -128,8 +128,8 @@ func (m *model) check() {
 	}
 }
 
-// Every byte comes out once and in order, not before its delay is over; no more is under way than the buffer holds; in no interval more
-// leaves than the bandwidth carries and one burst; and something leaves when the link says so. The end comes behind everything.
+// Every byte comes out once and in order, and not before its delay is over. No more bytes are under way than the buffer holds. In no interval
+// more bytes leave than the bandwidth carries and one burst. Bytes leave at the time that the link returned. The end comes last.
 func TestLink(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{t: t, way: drawWay(t)}
@@ -179,7 +179,7 @@ func TestLink(t *testing.T) {
 	})
 }
 
-// A link that is always asked when it says so keeps up with its bandwidth.
+// A link that is asked at the times it returns keeps up with its bandwidth.
 func TestLinkKeepsUp(t *testing.T) {
 	for _, bandwidth := range []int64{1000, 6250, 200_000, 10_000_000} {
 		l := network.NewLink(network.Way{Bandwidth: bandwidth, Buffer: 1 << 20}, 1)
@@ -198,7 +198,7 @@ func TestLinkKeepsUp(t *testing.T) {
 	}
 }
 
-// Jitter is above the delay, up to itself, and different each time.
+// Jitter adds to the delay, up to its maximum, and differs each time.
 func TestLinkJitter(t *testing.T) {
 	const delay, jitter = 30 * time.Millisecond, 40 * time.Millisecond
 	var all []time.Duration
@@ -219,7 +219,7 @@ func TestLinkJitter(t *testing.T) {
 	}
 }
 
-// What is under way does not wait for a delay that there is no more.
+// Bytes under way do not wait for a delay that was removed.
 func TestLinkChange(t *testing.T) {
 	l := network.NewLink(network.Way{Delay: time.Hour}, 1)
 	l.Put(0, []byte("first"))
@@ -251,7 +251,7 @@ func TestLinkEnds(t *testing.T) {
 	}
 }
 
-// What is discarded is gone, and memory for much is given back when nothing is under way.
+// Discarded bytes are gone, and large memory is freed when no bytes are under way.
 func TestLinkDiscard(t *testing.T) {
 	l := network.NewLink(network.Way{Delay: time.Second}, 1)
 	l.Put(0, make([]byte, 100_000))
@@ -266,7 +266,7 @@ func TestLinkDiscard(t *testing.T) {
 	}
 }
 
-// A link through which bytes never cease to go keeps as much memory as is under way, not as much as ever went through it.
+// A link through which bytes pass without pause keeps memory for the bytes under way only.
 func TestLinkMemory(t *testing.T) {
 	l := network.NewLink(network.Way{Delay: 20 * time.Millisecond}, 1)
 	buf := make([]byte, chunk)

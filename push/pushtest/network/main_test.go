@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what has to happen. Nothing is measured by it: a test that needs it has failed.
+// patience is how long a test waits for an expected event. It measures nothing: a test that reaches it has failed.
 const patience = 60 * time.Second
 
 func must(t testing.TB, err error) {
@@ -80,7 +80,7 @@ func (w *world) dial() *net.TCPConn {
 	return w.kept(conn.(*net.TCPConn))
 }
 
-// kept bounds the time of a connection and closes it with the test.
+// kept sets a deadline for a connection, and closes it at the end of the test.
 func (w *world) kept(conn *net.TCPConn) *net.TCPConn {
 	w.t.Helper()
 	w.t.Cleanup(func() { _ = conn.Close() })
@@ -111,7 +111,7 @@ func (w *world) join() (client, server *net.TCPConn, through *network.Conn) {
 	return client, server, through
 }
 
-// send writes in a goroutine of its own; wait returns how that went.
+// send writes in a goroutine of its own; wait returns the error.
 func send(conn *net.TCPConn, p []byte, end bool) (wait func() error) {
 	done := make(chan error, 1)
 	go func() {
@@ -124,7 +124,7 @@ func send(conn *net.TCPConn, p []byte, end bool) (wait func() error) {
 	return func() error { return <-done }
 }
 
-// expect reads what is to come.
+// expect reads the expected bytes.
 func expect(t *testing.T, conn *net.TCPConn, want []byte) {
 	t.Helper()
 	got := make([]byte, len(want))
@@ -133,7 +133,7 @@ func expect(t *testing.T, conn *net.TCPConn, want []byte) {
 	}
 }
 
-// noise is bytes that do not repeat.
+// noise returns bytes that do not repeat.
 func noise(n int, seed uint64) []byte {
 	var key [32]byte
 	key[0] = byte(seed)
@@ -142,7 +142,7 @@ func noise(n int, seed uint64) []byte {
 	return p
 }
 
-// settled waits until nothing is under way.
+// settled waits until no bytes are under way.
 func settled(t testing.TB, c *network.Conn) (up, down network.Flow) {
 	t.Helper()
 	testwait.True(t, "nothing is under way", func() bool {
@@ -152,8 +152,8 @@ func settled(t testing.TB, c *network.Conn) (up, down network.Flow) {
 	return up, down
 }
 
-// refusal connects to a proxy that does not let anybody in, and returns what comes of that. The reset may arrive before the connection is
-// known to be made.
+// refusal connects to a proxy that refuses connections, and returns the error. The reset may arrive before the client knows that the connection
+// is made.
 func refusal(p *network.Proxy) error {
 	conn, err := net.Dial("tcp", p.Addr().String())
 	if err != nil {

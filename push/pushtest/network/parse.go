@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// ParseConditions reads conditions from text: items between commas, a preset's name first if there is one, which the others change:
+// ParseConditions parses the text form of conditions: items separated by commas. The first may be the name of a preset, which the others change:
 //
 //	delay=200ms  jitter=50ms  buffer=64KiB   of both ways; delay-up, delay-down and so on: of one
 //	up=50kbit  down=1.6Mbit                  bandwidths, in bit, kbit, Mbit, Gbit, B, kB, MB a second
 //	stall=2s/30s  stall=200ms-2s/30s         stalls of 2 s, or of 200 ms to 2 s, each 30 s on average after the last
 //	reset=60s  halfopen=60s                  how long connections live on average
 //	refuse                                   new connections are refused
-//	seed=7                                   of what is random
+//	seed=7                                   of the random events
 //
 // The error names the item and says what it may be.
 func ParseConditions(text string) (Conditions, error) {
@@ -27,7 +27,7 @@ func ParseConditions(text string) (Conditions, error) {
 		item = strings.TrimSpace(item)
 		key, value, hasValue := strings.Cut(item, "=")
 		if seen[key] {
-			return Conditions{}, fmt.Errorf("network: %s is there twice: name it once", key)
+			return Conditions{}, fmt.Errorf("network: duplicate item %s: write it once", key)
 		}
 		seen[key] = true
 		var err error
@@ -49,7 +49,7 @@ func ParseConditions(text string) (Conditions, error) {
 	return c, nil
 }
 
-// preset sets all of the conditions.
+// preset sets all conditions to those of a preset.
 func (c *Conditions) preset(name string, first bool) error {
 	var names []string
 	for _, p := range Presets() {
@@ -58,7 +58,7 @@ func (c *Conditions) preset(name string, first bool) error {
 			*c = p.Conditions
 			return nil
 		case p.Name == name:
-			return fmt.Errorf("the name %s has to come first, for it sets everything", name)
+			return fmt.Errorf("the name %s must come first, because it sets all items", name)
 		}
 		names = append(names, p.Name)
 	}
@@ -71,7 +71,7 @@ func (c *Conditions) preset(name string, first bool) error {
 	return fmt.Errorf("unknown name %q: use %s, or items as in delay=200ms,down=50kbit", name, strings.Join(names, ", "))
 }
 
-// The keys of items with values. Those of each way may have -up or -down behind them.
+// The keys of items with values. Those of ways may have the suffix -up or -down.
 func wayKeys() []string   { return []string{"delay", "jitter", "buffer"} }
 func wholeKeys() []string { return []string{"up", "down", "stall", "reset", "halfopen", "seed"} }
 
@@ -105,7 +105,7 @@ func (c *Conditions) set(key, value string) (err error) {
 		return errors.New("refuse has no value: write the word alone")
 	case "seed":
 		if c.Seed, err = strconv.ParseUint(value, 10, 64); err != nil {
-			return fmt.Errorf("seed %q is no number: write digits, as in seed=7", value)
+			return fmt.Errorf("seed %q is not a number: write digits, as in seed=7", value)
 		}
 		return nil
 	}
@@ -118,7 +118,7 @@ func (c *Conditions) set(key, value string) (err error) {
 	return setWays(ways, name, key, value)
 }
 
-// setWays sets one thing of one way, or of both.
+// setWays sets one value of one way, or of both.
 func setWays(ways []*Way, name, key, value string) error {
 	var t time.Duration
 	var bytes int64
@@ -151,12 +151,12 @@ func setWays(ways []*Way, name, key, value string) error {
 func parseTime(key, value string) (time.Duration, error) {
 	d, err := time.ParseDuration(value)
 	if err != nil {
-		return 0, fmt.Errorf("%s %q is no time: write it as in %s=200ms, or 2s, 1m30s", key, value, key)
+		return 0, fmt.Errorf("%s %q is not a time: write it as in %s=200ms, or 2s, 1m30s", key, value, key)
 	}
 	return d, nil
 }
 
-// parseStalls reads LEAST-MOST/EVERY, or LENGTH/EVERY.
+// parseStalls parses LEAST-MOST/EVERY, or LENGTH/EVERY.
 func parseStalls(value string) (Stalls, error) {
 	lengths, every, _ := strings.Cut(value, "/")
 	least, most, isRange := strings.Cut(lengths, "-")
@@ -176,19 +176,19 @@ func parseStalls(value string) (Stalls, error) {
 	return s, nil
 }
 
-// unit is what a number may be of, in bits or in bytes.
+// unit is a unit of a number, with its size in bytes.
 type unit struct {
 	name string
 	size float64
 }
 
-// parseBandwidth reads how much a second, and returns bytes.
+// parseBandwidth parses a bandwidth, and returns bytes a second.
 func parseBandwidth(key, value string) (int64, error) {
 	n, ok := parseNumber(value, []unit{
 		{"Gbit", 1e9 / 8}, {"Mbit", 1e6 / 8}, {"kbit", 1e3 / 8}, {"bit", 1. / 8}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1},
 	}, maxBandwidth)
 	if !ok {
-		return 0, fmt.Errorf("%s %q is no bandwidth: write it as in %s=50kbit, or 1.6Mbit, 20kB, with a byte a second or more", key, value, key)
+		return 0, fmt.Errorf("%s %q is not a bandwidth: write it as in %s=50kbit, or 1.6Mbit, 20kB, with at least a byte per second", key, value, key)
 	}
 	return n, nil
 }
@@ -196,12 +196,12 @@ func parseBandwidth(key, value string) (int64, error) {
 func parseBytes(key, value string) (int64, error) {
 	n, ok := parseNumber(value, []unit{{"MiB", 1 << 20}, {"KiB", 1 << 10}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}}, maxBuffer)
 	if !ok {
-		return 0, fmt.Errorf("%s %q is no size: write it as in %s=64KiB, or 20kB, 1MiB, 1500B", key, value, key)
+		return 0, fmt.Errorf("%s %q is not a size: write it as in %s=64KiB, or 20kB, 1MiB, 1500B", key, value, key)
 	}
 	return n, nil
 }
 
-// parseNumber reads a number with a unit: 1 to most, rounded to a whole one.
+// parseNumber parses a number with a unit, and rounds it. The result has to be from 1 to most.
 func parseNumber(value string, units []unit, most float64) (int64, bool) {
 	for _, u := range units {
 		digits, ok := strings.CutSuffix(value, u.name)

@@ -49,25 +49,25 @@ func TestParseConditionsRefuses(t *testing.T) {
 		"4g":                  `unknown name "4g": use none, dsl, 3g, edge, wifi-lossy, flaky, or items as in delay=200ms`,
 		"delay":               "delay has no value",
 		"jitter-up":           "jitter-up has no value",
-		"delay=x":             `delay "x" is no time: write it as in delay=200ms`,
-		"delay=-1s":           "delay-up of -1s: it has to be 0 to 1h0m0s",
-		"jitter-down=2h":      "jitter-down of 2h0m0s: it has to be 0 to 1h0m0s",
-		"down=50":             `down "50" is no bandwidth: write it as in down=50kbit`,
-		"up=0kbit":            `up "0kbit" is no bandwidth`,
-		"up=-5kbit":           `up "-5kbit" is no bandwidth`,
-		"down=1e3kbit":        `down "1e3kbit" is no bandwidth`,
-		"down=99999Gbit":      `down "99999Gbit" is no bandwidth`,
-		"buffer=0B":           `buffer "0B" is no size: write it as in buffer=64KiB`,
-		"buffer-up=1GiB":      `buffer-up "1GiB" is no size`,
+		"delay=x":             `delay "x" is not a time: write it as in delay=200ms`,
+		"delay=-1s":           "delay-up of -1s: use 0 to 1h0m0s",
+		"jitter-down=2h":      "jitter-down of 2h0m0s: use 0 to 1h0m0s",
+		"down=50":             `down "50" is not a bandwidth: write it as in down=50kbit`,
+		"up=0kbit":            `up "0kbit" is not a bandwidth`,
+		"up=-5kbit":           `up "-5kbit" is not a bandwidth`,
+		"down=1e3kbit":        `down "1e3kbit" is not a bandwidth`,
+		"down=99999Gbit":      `down "99999Gbit" is not a bandwidth`,
+		"buffer=0B":           `buffer "0B" is not a size: write it as in buffer=64KiB`,
+		"buffer-up=1GiB":      `buffer-up "1GiB" is not a size`,
 		"stall=2s":            `stall "2s": write how long and how often`,
-		"stall=2s/0s":         "stalls every 0s: it has to be above 0",
-		"stall=2s-1s/5s":      "stalls of 2s to 1s: they have to last from 1ms to 1h0m0s",
+		"stall=2s/0s":         "stalls every 0s: use more than 0",
+		"stall=2s-1s/5s":      "stalls of 2s to 1s: use 1ms to 1h0m0s",
 		"stall=1us/5s":        "stalls of 1µs to 1µs",
 		"reset=2h":            "reset after 2h0m0s",
 		"halfopen=-1s":        "halfopen after -1s",
-		"seed=-1":             `seed "-1" is no number`,
-		"delay=1ms,delay=2ms": "delay is there twice",
-		"delay=1ms,3g":        "the name 3g has to come first",
+		"seed=-1":             `seed "-1" is not a number`,
+		"delay=1ms,delay=2ms": "duplicate item delay",
+		"delay=1ms,3g":        "the name 3g must come first",
 		"reset-up=5s":         `unknown item "reset-up": use delay, jitter, buffer, up, down, stall, reset, halfopen, seed or refuse`,
 		"=5":                  `unknown item ""`,
 		"refuse=yes":          "refuse has no value",
@@ -93,7 +93,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Names are read as what they stand for, which is written so that it is read as the same.
+// A name parses to its preset, whose text form parses to the same conditions.
 func TestPresets(t *testing.T) {
 	for _, p := range network.Presets() {
 		for _, text := range []string{p.Name, p.Conditions.String()} {
@@ -107,7 +107,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// What is read is right, and is written so that it is read as the same.
+// Parsed conditions are valid, and their text form parses to the same conditions.
 func FuzzParseConditions(f *testing.F) {
 	for _, p := range network.Presets() {
 		f.Add(p.Name)

@@ -2,17 +2,17 @@ package network
 
 import "time"
 
-// Preset is a network with a name, which [ParseConditions] knows.
+// Preset is a network with a name for [ParseConditions].
 type Preset struct {
 	Name       string
-	About      string // what it is like, in a few words
+	About      string // a short description
 	Conditions Conditions
 }
 
-// Presets returns the networks that have names. They belong to the caller.
+// Presets returns the named networks. The slice belongs to the caller.
 //
-// Bandwidths and delays of dsl and 3g are those of the profiles that web browsers and WebPageTest throttle with (round trips of 50 ms and
-// 300 ms, of which a way has half); jitter is ours. The others are there to be hard on what goes through them.
+// Bandwidths and delays of dsl and 3g are those of the throttling profiles of web browsers and WebPageTest (round trips of 50 ms and 300 ms,
+// half of them for each way). Jitter is an addition. The other presets are meant to be harsh.
 func Presets() []Preset {
 	const kbit = 1000 / 8
 	both := func(w Way) Conditions { return Conditions{Up: w, Down: w} }

@@ -11,13 +11,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluice-push/sluice/internal/socket"
+	"github.com/sluice-push/sluice/internal/sockopt"
 )
 
-// Proxy accepts connections and passes what comes over them on to its target, and back, as weakly as its conditions have it. All methods
-// may be called concurrently.
+// Proxy accepts connections and passes bytes between clients and its target under its conditions. All methods may be called concurrently.
 //
-// Owners: the goroutine that accepts, and four of each connection, two a direction, belong to the proxy; Close ends them and waits.
+// The goroutine that accepts, and four goroutines of each connection, two for each direction, belong to the proxy. Close ends them and waits.
 type Proxy struct {
 	target   string
 	listener *net.TCPListener
@@ -29,57 +28,57 @@ type Proxy struct {
 	accepted, refused, failed, resets, halfOpen atomic.Uint64
 	up, down                                    flow
 
-	mu         sync.Mutex // guards what follows; taken before the lock of a connection
+	mu         sync.Mutex // guards the following; locked before the mutex of a connection
 	conditions Conditions
-	share      float64 // of connections that are made to stall
+	share      float64 // share of the connections that Stall has made stall
 	conns      map[uint64]*Conn
 	closed     bool
 }
 
-// Stats are what a proxy counts from its beginning on.
+// Stats are the counters of a proxy since its start.
 type Stats struct {
-	Open     int    // connections that are there now, half open ones too
+	Open     int    // present connections, half-open ones included
 	Accepted uint64 // connections that were not refused
-	Refused  uint64 // connections that were, for conditions said so
-	Failed   uint64 // accepted connections that were reset at once because the target could not be reached
-	Resets   uint64 // connections that the proxy has reset, by chance or because it was told to; not those of Close, or of a side
+	Refused  uint64 // connections that were refused, because of Conditions.Refuse
+	Failed   uint64 // accepted connections that were reset because the target could not be reached
+	Resets   uint64 // connections that the proxy has reset, at random or by Reset; not by Close, or because of a side's reset
 	HalfOpen uint64 // connections that have become half open
 	Up, Down Flow
 }
 
-// Flow is what went in one direction, in bytes. What is neither delivered nor lost is under way.
+// Flow counts the bytes of one direction. Bytes that are neither delivered nor lost are under way.
 type Flow struct {
 	Taken     uint64 // read from the sender
 	Delivered uint64 // written to the receiver
-	Lost      uint64 // dropped: the connection was half open, was reset, or its receiver gone
+	Lost      uint64 // dropped: the connection was half open or reset, or its receiver gone
 }
 
-// flow is a Flow that is counted.
+// flow contains the counters of a Flow.
 type flow struct{ taken, delivered, lost atomic.Uint64 }
 
-// read returns what has been counted. What is counted as taken is looked at last, so that there is no less of it than of the rest.
+// read returns the counters. It reads taken last, so that taken is not less than the sum of the others.
 func (f *flow) read() Flow {
 	out := Flow{Delivered: f.delivered.Load(), Lost: f.lost.Load()}
 	out.Taken = f.taken.Load()
 	return out
 }
 
-// kernelBuffer is what the kernel is asked to buffer for each side of a connection, in each direction. Linux takes twice as much.
+// kernelBuffer is the buffer size that is set for each side of a connection, in each direction. Linux doubles it.
 const kernelBuffer = 8 << 10
 
-// small makes the buffers of a socket small before it connects or listens, so that even the first window that it offers is.
+// small returns a function that sets the buffers of a socket before it connects or listens, so that even its first TCP window is small.
 func small() func(network, address string, c syscall.RawConn) error {
-	return socket.Control(socket.Options{Receive: kernelBuffer, Send: kernelBuffer})
+	return sockopt.Control(sockopt.Options{Receive: kernelBuffer, Send: kernelBuffer})
 }
 
 // dialTime is how long the target may take to accept a connection.
 const dialTime = 30 * time.Second
 
-// restTime is how long the proxy waits when it cannot accept, for want of open files, before it tries again.
+// restTime is how long the proxy waits after a failed accept, for lack of file descriptors, before it tries again.
 const restTime = 10 * time.Millisecond
 
-// Listen starts a proxy at a TCP address; "" is a free port of 127.0.0.1. For each connection it connects to the target, host:port, which
-// need not be there yet. The error says that conditions are wrong, or why nobody can listen at the address. The caller closes it.
+// Listen starts a proxy at a TCP address; "" is a free port of 127.0.0.1. For each client it connects to the target, host:port, which need not
+// exist yet. It returns an error if the conditions are not valid, or if it cannot listen. The caller has to close the proxy.
 func Listen(address, target string, c Conditions) (*Proxy, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -103,10 +102,10 @@ func Listen(address, target string, c Conditions) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where the proxy listens.
+// Addr returns the address on which the proxy listens.
 func (p *Proxy) Addr() net.Addr { return p.listener.Addr() }
 
-// now is the time for links and fates.
+// now returns the time for links and fates.
 func (p *Proxy) now() time.Duration { return time.Since(p.began) }
 
 // accept accepts connections until the proxy is closed.
@@ -133,7 +132,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// rest waits a little, or until the proxy is closed.
+// rest waits for restTime, or until the proxy is closed.
 func (p *Proxy) rest() {
 	timer := time.NewTimer(restTime)
 	defer timer.Stop()
@@ -160,7 +159,7 @@ func (p *Proxy) connect(id uint64, client *net.TCPConn) {
 		return
 	}
 	for _, side := range []*net.TCPConn{client, target} {
-		_ = side.SetReadBuffer(kernelBuffer) // as far as the system does it
+		_ = side.SetReadBuffer(kernelBuffer) // best effort
 		_ = side.SetWriteBuffer(kernelBuffer)
 	}
 	c := newConn(p, id, client, target)
@@ -177,7 +176,7 @@ func (p *Proxy) connect(id uint64, client *net.TCPConn) {
 	c.receive(&c.up)
 }
 
-// add makes a connection one of the proxy's, unless that is closed.
+// add registers a connection, unless the proxy is closed.
 func (p *Proxy) add(c *Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,29 +189,29 @@ func (p *Proxy) add(c *Conn) bool {
 	return true
 }
 
-// forget is called when a connection has ended.
+// forget removes a connection that has ended.
 func (p *Proxy) forget(c *Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, c.id)
 }
 
-// cut ends a connection by a reset.
+// cut resets a connection.
 func cut(conn *net.TCPConn) {
 	_ = conn.SetLinger(0)
 	_ = conn.Close()
 }
 
-// Conditions returns those that apply to new connections.
+// Conditions returns the conditions for new connections.
 func (p *Proxy) Conditions() Conditions {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.conditions
 }
 
-// SetConditions lets conditions apply to all connections from now on, and to new ones. What is under way does not come later than it
-// would if it arrived now. What chance has in store for a connection is drawn anew; those that are half open stay so. The error says that
-// the conditions are wrong; then nothing changes.
+// SetConditions changes the conditions of all present and new connections. Bytes under way arrive no later than if they were sent now. The
+// random events of a connection are drawn again, and half-open connections stay so. If the conditions are not valid, it returns an error and
+// changes nothing.
 func (p *Proxy) SetConditions(c Conditions) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -226,10 +225,9 @@ func (p *Proxy) SetConditions(c Conditions) error {
 	return nil
 }
 
-// Stall lets a share of the connections, 0 to 1, stall until Resume or another Stall: nothing is delivered in either direction, and when
-// Buffer bytes are under way nothing more is read, but they stay open. New connections are among them by the same chance. Who is chosen
-// follows from the seed, and who is in a share is in each larger one. What is being handed to the kernel right now still goes, at
-// most 4 KiB.
+// Stall makes a share of the connections, 0 to 1, stall until Resume or another Stall. Nothing is delivered in either direction, and when Buffer
+// bytes are under way, nothing more is read, but the connections stay open. New connections are chosen with the same probability. The choice
+// follows from the seed, and a connection in a share is in every larger share. A write that is running still completes, at most 4 KiB.
 func (p *Proxy) Stall(share float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,18 +237,17 @@ func (p *Proxy) Stall(share float64) {
 	}
 }
 
-// Resume ends what Stall began, also for single connections.
+// Resume ends the effect of Stall, also on single connections.
 func (p *Proxy) Resume() { p.Stall(0) }
 
-// HalfOpen makes a share of the connections that are there, chosen as by Stall, half open, for good: what arrives from either side is
-// swallowed, and neither an answer nor the end of either side is passed on, so that each believes that the other is there. It returns how
-// many it chose. A half-open connection is there until both its sides have ended, it is reset, or the proxy is closed.
+// HalfOpen makes a share of the present connections, chosen as by Stall, half open for good. Bytes from either side are dropped, and the end of
+// a side is not passed on, so each side believes that the other exists. It returns how many connections it chose. A half-open connection exists
+// until both sides have ended, it is reset, or the proxy is closed.
 func (p *Proxy) HalfOpen(share float64) int {
 	return p.each(share, (*Conn).HalfOpen)
 }
 
-// Reset resets a share of the connections that are there, chosen as by Stall, on both sides, and returns how many it chose. What is under
-// way is lost.
+// Reset resets a share of the present connections, chosen as by Stall, on both sides, and returns how many it chose. Bytes under way are lost.
 func (p *Proxy) Reset(share float64) int {
 	return p.each(share, (*Conn).Reset)
 }
@@ -267,8 +264,8 @@ func (p *Proxy) each(share float64, f func(*Conn)) int {
 	return n
 }
 
-// Conns returns the connections that are there, in the order in which they came. The slice belongs to the caller. A connection that ends
-// meanwhile can still be asked for what it has counted; nothing else has an effect on it.
+// Conns returns the present connections in the order in which they were accepted. The slice belongs to the caller. The counters of a connection
+// that ends meanwhile can still be read; other calls have no effect on it.
 func (p *Proxy) Conns() []*Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -280,7 +277,7 @@ func (p *Proxy) Conns() []*Conn {
 	return list
 }
 
-// Stats returns what has been counted, after Close too: then nothing is under way.
+// Stats returns the counters, also after Close, when no bytes are under way any more.
 func (p *Proxy) Stats() Stats {
 	s := Stats{
 		Accepted: p.accepted.Load(), Refused: p.refused.Load(), Failed: p.failed.Load(), Resets: p.resets.Load(),
@@ -292,8 +289,8 @@ func (p *Proxy) Stats() Stats {
 	return s
 }
 
-// Close ends the proxy: nobody can connect any more, connections are reset on both sides, and it returns when all goroutines have ended.
-// The error is that of the listener. Calls after the first one wait likewise, and return nil.
+// Close closes the listener, resets all connections on both sides, and returns when all goroutines have ended. The error is that of the
+// listener. Further calls wait likewise, and return nil.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	first := !p.closed

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-push/sluice/push/pushtest/network"
 )
 
-// Whatever the conditions, everything comes once, in order and unchanged, in both directions at once, and the end behind it.
+// Under all conditions every byte arrives once, in order and unchanged, in both directions at once, and the end behind them.
 func TestPassesOn(t *testing.T) {
 	for _, text := range []string{
 		"none",
@@ -61,8 +61,8 @@ func TestPassesOn(t *testing.T) {
 	}
 }
 
-// Nothing comes while a connection stalls, no more is taken than the buffer holds, and everything comes when it goes on; others go on all
-// the time.
+// While a connection stalls, nothing arrives, and no more is read than the buffer holds. When it resumes, everything arrives. Other connections
+// are not affected.
 func TestStall(t *testing.T) {
 	w := newWorld(t, network.Conditions{Up: network.Way{Buffer: 10_000}})
 	client, server, through := w.join()
@@ -97,7 +97,7 @@ func TestStall(t *testing.T) {
 			must(t, wait())
 		})
 	}
-	// Those that come while all stall, stall too.
+	// Connections that are made while all stall, stall too.
 	w.proxy.Stall(1)
 	client, server, through = w.join()
 	must(t, send(client, up[:1000], true)())
@@ -115,7 +115,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// A receiver that does not read holds its sender up when the buffers are full.
+// If a receiver does not read, its sender blocks when the buffers are full.
 func TestBackPressure(t *testing.T) {
 	w := newWorld(t, network.Conditions{Down: network.Way{Buffer: 5000}})
 	client, server, through := w.join()
@@ -140,7 +140,7 @@ func TestBackPressure(t *testing.T) {
 	must(t, wait())
 }
 
-// Of a half-open connection neither side hears anything any more, not even that the other has ended.
+// Neither side of a half-open connection gets anything any more, not even the end of the other.
 func TestHalfOpen(t *testing.T) {
 	w := newWorld(t, network.Conditions{Up: network.Way{Delay: time.Hour}})
 	client, server, through := w.join()
@@ -163,14 +163,14 @@ func TestHalfOpen(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	must(t, w.proxy.Close())
-	for _, side := range []*net.TCPConn{client, server} { // the first that they hear of each other
+	for _, side := range []*net.TCPConn{client, server} { // they get nothing from each other before
 		if n, err := side.Read(make([]byte, 1)); n != 0 || !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("got %d bytes, %v", n, err)
 		}
 	}
 }
 
-// Nor does an end arrive that was under way.
+// An end that was under way does not arrive either.
 func TestHalfOpenHoldsEnds(t *testing.T) {
 	w := newWorld(t, network.Conditions{Up: network.Way{Delay: time.Hour}})
 	client, server, through := w.join()
@@ -192,14 +192,14 @@ func TestHalfOpenHoldsEnds(t *testing.T) {
 	}
 }
 
-// When nobody is left who could believe in the other, a half-open connection is over.
+// A half-open connection is over when both sides have ended.
 func TestHalfOpenEnds(t *testing.T) {
 	w := newWorld(t, network.Conditions{})
 	for _, late := range []bool{false, true} {
 		client, server, through := w.join()
 		if !late {
 			through.HalfOpen()
-		} else { // both have ended, and neither has heard of it
+		} else { // both have ended, unknown to each other
 			through.Stall()
 		}
 		must(t, client.Close())
@@ -218,7 +218,7 @@ func TestHalfOpenEnds(t *testing.T) {
 	}
 }
 
-// Chance decides that too.
+// Connections also become half open at random.
 func TestChance(t *testing.T) {
 	w := newWorld(t, network.Conditions{Reset: time.Millisecond})
 	if err := refusal(w.proxy); !errors.Is(err, syscall.ECONNRESET) {
@@ -268,7 +268,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// What a side does at its end is what the other sees, behind what was under way.
+// The way in which one side ends is passed on to the other, behind the bytes under way.
 func TestEndsPassOn(t *testing.T) {
 	w := newWorld(t, network.Conditions{Down: network.Way{Delay: time.Millisecond, Jitter: 3 * time.Millisecond}})
 	// A reset.
@@ -278,7 +278,7 @@ func TestEndsPassOn(t *testing.T) {
 	if _, err := client.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("of a reset the client sees %v", err)
 	}
-	// A side that is gone, and that the other still writes to.
+	// A side that is gone while the other still writes to it.
 	client, server, _ = w.join()
 	must(t, send(server, noise(50_000, 1), false)())
 	must(t, server.Close())
@@ -295,7 +295,7 @@ func TestEndsPassOn(t *testing.T) {
 	}
 }
 
-// Who is refused is told at once, and the target hears nothing of it; the same when there is no target.
+// A refused client is reset at once, and the target gets no connection; the same if there is no target.
 func TestRefuse(t *testing.T) {
 	w := newWorld(t, network.Conditions{Refuse: true})
 	if err := refusal(w.proxy); !errors.Is(err, syscall.ECONNRESET) {
@@ -323,7 +323,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// Conditions change while connections live, for one or for all.
+// Conditions can be changed on open connections, for one or for all.
 func TestSetConditions(t *testing.T) {
 	w := newWorld(t, network.Conditions{})
 	client, server, through := w.join()
@@ -352,14 +352,14 @@ func TestSetConditions(t *testing.T) {
 	}
 }
 
-// Close ends connections in whatever state they are, and everybody who closes waits.
+// Close ends connections in any state, and concurrent calls of Close wait.
 func TestClose(t *testing.T) {
 	w := newWorld(t, network.Conditions{})
 	var waits []func() error
 	for i := range 8 {
 		client, server, through := w.join()
 		switch i % 4 {
-		case 0: // the sender waits for who does not read
+		case 0: // the sender waits for a side that does not read
 			waits = append(waits, send(client, noise(20<<20, 1), false), send(server, noise(20<<20, 1), false))
 		case 1:
 			through.Stall()
@@ -395,7 +395,7 @@ func TestListenRefuses(t *testing.T) {
 		c               network.Conditions
 		want            string
 	}{
-		{"", "127.0.0.1:1", network.Conditions{Reset: -1}, "network: reset after -1ns: it has to be above 0"},
+		{"", "127.0.0.1:1", network.Conditions{Reset: -1}, "network: reset after -1ns: use more than 0"},
 		{"", "127.0.0.1", network.Conditions{}, `network: target "127.0.0.1" is not HOST:PORT`},
 		{"127.0.0.1:x", "127.0.0.1:1", network.Conditions{}, "network: listen tcp"},
 	} {

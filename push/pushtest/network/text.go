@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// String writes conditions so that [ParseConditions] reads the same ones, if they are right: without names of presets, "none" when there
-// is nothing to say.
+// String returns the text form of conditions, which [ParseConditions] parses to the same ones, if they are valid. It uses no names of presets,
+// except "none" for the zero value.
 func (c Conditions) String() string {
 	var items []string
 	item := func(is bool, key, value string) {
@@ -58,7 +58,7 @@ func timeText(d time.Duration) string {
 	return d.String()
 }
 
-// bandwidthText writes bytes a second in bits, with the largest unit of which it is a whole number.
+// bandwidthText returns bytes a second in bits, with the largest unit of which it is a whole number.
 func bandwidthText(bytes int64) string {
 	bits := bytes * 8
 	switch {

@@ -4,13 +4,13 @@ import { formatPrice } from "./tick";
 
 const paintEvery = 100; // milliseconds
 
-// shortest is what is shown at least, in seconds: of a line that is shorter than the chosen time, all is shown.
+// shortest is the smallest width of the chart in seconds. If the line is shorter than the chosen time, the chart shows all of it.
 const shortest = 20;
 
-// priceSteps are the distances between two lines of the grid: none needs a third decimal.
+// priceSteps are the distances between two grid lines. None needs a third decimal.
 const priceSteps = [0.01, 0.1, 1, 10, 100, 1000].flatMap((v) => [v, 2 * v, 5 * v]);
 
-// The chart draws one line in the time that was chosen. It is painted at most ten times a second, and not while nobody looks.
+// Chart draws one line over the chosen time. It is painted at most ten times a second, and not while the page is hidden.
 export class Chart {
   span = 300; // seconds
   private plot: uPlot | null = null;
@@ -32,7 +32,7 @@ export class Chart {
     this.changed();
   }
 
-  // until says how far time has gone, in Unix milliseconds: a quiet line goes on to there.
+  // until sets the end of the time axis, in Unix milliseconds. A line without new ticks is extended to it.
   until(newest: number): void {
     this.newest = Math.max(this.newest, newest / 1000);
     this.changed();
@@ -60,7 +60,7 @@ export class Chart {
     this.painted(this.line.range(end - this.span), cursor);
   }
 
-  // data is the line, and its last price up to now.
+  // data returns the line, with its last price repeated at the present time.
   private data(end: number): uPlot.AlignedData {
     const { times, prices, interrupted } = this.line!;
     const last = prices.at(-1);
@@ -109,13 +109,13 @@ export class Chart {
   }
 }
 
-// timeLabels leaves out the one that would be cut off on the left.
+// timeLabels omits a label that would be cut off on the left.
 function timeLabels(u: uPlot, at: number[]): string[] {
   const precise = at.length > 1 && at[1]! - at[0]! < 60;
   return at.map((t) => (u.valToPos(t, "x") < 28 ? "" : clock(t, precise)));
 }
 
-// drawGaps shades the times about which nothing is known, so that a break is not taken for a quiet market.
+// drawGaps shades the times without data, so that a break does not look like a quiet market.
 function drawGaps(u: uPlot, color: string): void {
   const [times, prices] = u.data;
   if (!prices) return;
@@ -133,7 +133,7 @@ function drawGaps(u: uPlot, color: string): void {
   u.ctx.restore();
 }
 
-// padded leaves some room above and below, and shows a price that does not move in the middle.
+// padded leaves some space above and below the line, and centres a price that does not move.
 function padded(low: number | null, high: number | null): [number, number] {
   if (low == null || high == null) return [0, 1];
   const room = Math.max((high - low) * 0.08, high * 0.0002, 0.01);

@@ -1,13 +1,13 @@
-// The connection of the page: one client of the official SDK, with the table of all symbols and the stream of the one in the chart.
+// The connection of the page: one client of the official SDK, with the table of all symbols and the stream of the symbol in the chart.
 //
-// The table is one subscription for all rows and sends each row's newest price; that is all a table needs, and a slow client skips
-// what was overtaken. Lines need every price, which the streams ticks:SYMBOL keep for ten minutes. The page subscribes to that of the
-// chart's symbol, so that the SDK resumes it and the server sends what was missed, and asks for the history of the others when a row is
-// first seen, and after a cut. Every price is thus sent once, and the chart's twice.
+// The table is one subscription for all rows. It sends each row's newest price. That is enough for a table, and a slow client skips older
+// prices. Lines need every price. The streams ticks:SYMBOL keep them for ten minutes. The page subscribes to the stream of the chart's symbol,
+// so that the SDK resumes it and the server sends missed prices. It requests the history of the other symbols when a row first becomes visible,
+// and after a disconnection. So every price is sent once, and those of the chart twice.
 //
-// After a cut there are two cases. recovered is true: everything missed follows, and the page only has to go on. recovered is false:
-// the server has forgotten, or is another one; the page asks for the history there is, and leaves a visible gap where that does not
-// reach back to what it knew.
+// After a disconnection there are two cases. If recovered is true, all missed prices follow, and the page just continues. If recovered is false,
+// the server has dropped them, or it is another server. The page then requests the available history. If that does not reach back to the last
+// known price, the page leaves a visible gap.
 import { Centrifuge, State as Link, type PublicationContext, type SubscribedContext, type Subscription } from "centrifuge";
 import { Line, type Point } from "./line";
 import { isTick, type Tick } from "./tick";
@@ -17,20 +17,20 @@ const streamOf = (symbol: string): string => "ticks:" + symbol;
 
 export type State = "connecting" | "live" | "reconnecting" | "offline" | "ended";
 
-// What became of the chart after a cut.
+// The result of a resumption for the chart.
 export interface Resumption {
-  recovered: boolean; // everything missed was filled in
-  missed: number; // how many points that were
+  recovered: boolean; // all missed points were filled in
+  missed: number; // number of missed points
 }
 
 export interface Listener {
   // state is called on every change.
   state(state: State, reason: string): void;
-  // begin is called before the rows of the table come; resumed when those are only what changed meanwhile.
+  // begin is called before the rows of the table arrive. If resumed is true, only the rows that have changed meanwhile follow.
   begin(resumed: boolean): void;
-  // row is called for each row; live when it comes as it is published, not as part of what there was.
+  // row is called for each row. live is true for a new publication, and false for a row of the initial state.
   row(tick: Tick, live: boolean): void;
-  // filled is called when all rows have come after a begin that did not resume.
+  // filled is called when all rows have arrived after a begin that did not resume.
   filled(): void;
 }
 
@@ -61,12 +61,12 @@ export class Feed {
     this.client.connect();
   }
 
-  // follow loads the last ticks of a symbol and keeps the line up to date until it is stopped.
+  // follow loads the last ticks of a symbol and updates the line until it is stopped.
   follow(symbol: string, reach: number, listener: FollowListener): Follower {
     return new Follower(this.client, symbol, reach, listener);
   }
 
-  // history returns the ticks of a symbol since a time in Unix milliseconds, oldest first.
+  // history returns the ticks of a symbol since a time in Unix milliseconds, the oldest first.
   history(symbol: string, since: number): Promise<History> {
     return historyOf(this.client, symbol, (p) => p.time < since, 400);
   }
@@ -81,12 +81,12 @@ export class Feed {
   private begin(ctx: SubscribedContext): void {
     this.listener.begin(ctx.recovered);
     this.catchingUp = true;
-    // What was missed is delivered before the browser does anything else.
+    // Missed publications are delivered before the browser runs the callback.
     if (ctx.recovered) setTimeout(() => (this.catchingUp = false));
   }
 
   private row(ctx: PublicationContext): void {
-    // The rows there are have no offset but for the last of them, which says where the table was then.
+    // Rows of the initial state have no offset, except for the last. Its offset is the position of the table at that time.
     const live = !this.catchingUp;
     if (isTick(ctx.data)) this.listener.row(ctx.data, live);
     if (!live && ctx.offset) {
@@ -97,13 +97,13 @@ export class Feed {
 }
 
 export interface History {
-  points: Point[]; // oldest first
+  points: Point[]; // the oldest first
   epoch: string;
 }
 
-// historyOf reads backwards, page by page, until enough of a point, or until there is no more.
+// historyOf reads the history backwards, page by page, until enough returns true for a point, or until the history ends.
 async function historyOf(client: Centrifuge, symbol: string, enough: (p: Point, epoch: string) => boolean, page: number): Promise<History> {
-  const points: Point[] = []; // newest first
+  const points: Point[] = []; // the newest first
   let epoch = "";
   for (;;) {
     const oldest = points.at(-1);
@@ -121,17 +121,17 @@ async function historyOf(client: Centrifuge, symbol: string, enough: (p: Point, 
 }
 
 export interface FollowListener {
-  // changed is called when the line has.
+  // changed is called when the line has changed.
   changed(): void;
-  // resumed is called after a cut.
+  // resumed is called after a disconnection.
   resumed(r: Resumption): void;
 }
 
-// A follower keeps the line of the chart.
+// Follower updates the line of the chart.
 export class Follower {
   readonly line = new Line();
   private readonly subscription: Subscription;
-  private waiting: Point[] | null = []; // what comes while history is being loaded
+  private waiting: Point[] | null = []; // points that arrive while history is being loaded
   private stopped = false;
   private begun = false;
   private count = 0;
@@ -139,7 +139,7 @@ export class Follower {
   constructor(
     private readonly client: Centrifuge,
     readonly symbol: string,
-    private readonly reach: number, // how far back the line goes, in milliseconds
+    private readonly reach: number, // length of the line, in milliseconds
     private readonly listener: FollowListener,
   ) {
     this.subscription = client.newSubscription(streamOf(symbol), { recoverable: true, positioned: true });
@@ -157,15 +157,16 @@ export class Follower {
   private subscribed(ctx: SubscribedContext): void {
     if (this.begun && ctx.recovered && !this.waiting) {
       const before = this.count;
-      // What was missed is delivered before the browser does anything else.
+      // Missed publications are delivered before the browser runs the callback.
       setTimeout(() => this.listener.resumed({ recovered: true, missed: this.count - before }));
       return;
     }
-    this.waiting = []; // history has what the one before held
+    this.waiting = []; // the new history contains the points that waited for the previous one
     void this.load(this.waiting);
   }
 
-  // load fetches history up to what the line has and joins both. waiting is what comes meanwhile; another load has another one.
+  // load requests the history back to the newest point of the line, and merges both. waiting collects the points that arrive meanwhile; each
+  // load has its own array.
   private async load(waiting: Point[]): Promise<void> {
     const start = Date.now() - this.reach;
     const { last, epoch: knownEpoch } = this.line;
@@ -174,7 +175,7 @@ export class Follower {
     try {
       found = await historyOf(this.client, this.symbol, (p, epoch) => p.time < start || known(p, epoch), 1000);
     } catch {
-      // Without a connection the next one begins anew. With one, the server does not hand out history: what is to come remains.
+      // Without a connection, the next one loads anew. With a connection, the server refuses the history; the line then only gets new points.
       if (this.client.state !== Link.Connected) return;
     }
     if (this.stopped || this.waiting !== waiting) return;

@@ -1,10 +1,10 @@
-// A line is every tick of one symbol for the chart, with a break wherever ticks are known to be missing or cannot be known to be
-// all there. It is kept as the columns that uPlot draws.
+// Line holds the ticks of one symbol for the chart. It has a break wherever ticks are missing or may be missing. It is stored as the columns
+// that uPlot draws.
 
 export interface Point {
   time: number; // Unix milliseconds
   price: number;
-  offset: number; // place in the channel
+  offset: number; // offset in the channel
 }
 
 export class Line {
@@ -13,20 +13,20 @@ export class Line {
   private readonly offsets: number[] = []; // 0 at a break
   private broken = false; // there is a break before the next point
 
-  // epoch says which life of the channel the offsets belong to.
+  // epoch is the epoch of the channel that the offsets belong to.
   constructor(public epoch = "") {}
 
-  // last is the offset of the newest point, 0 when there is none.
+  // last is the offset of the newest point, 0 if there is none.
   get last(): number {
     return this.offsets.at(-1) ?? 0;
   }
 
-  // interrupted says that nothing is known of what follows the newest point.
+  // interrupted reports whether ticks after the newest point may be missing.
   get interrupted(): boolean {
     return this.broken;
   }
 
-  // append adds a point, unless it is there already.
+  // append adds a point unless the line has it already.
   append(p: Point): void {
     if (!this.broken && p.offset <= this.last) return;
     const x = p.time / 1000;
@@ -36,20 +36,20 @@ export class Line {
     this.push(before === undefined ? x : Math.max(x, before), p.price, p.offset);
   }
 
-  // interrupt marks that what lies between the newest point and the next one is not known.
+  // interrupt records that ticks between the newest point and the next one may be missing.
   interrupt(): void {
     this.broken = true;
   }
 
-  // trim forgets what is older than a time in Unix seconds.
+  // trim drops the points before a time in Unix seconds.
   trim(oldest: number): void {
     let n = 0;
     while (n < this.times.length && this.times[n]! < oldest) n++;
-    while (n < this.times.length && this.prices[n] === null) n++; // a line does not begin with a break
+    while (n < this.times.length && this.prices[n] === null) n++; // a line must not begin with a break
     for (const column of [this.times, this.prices, this.offsets]) column.splice(0, n);
   }
 
-  // range returns lowest and highest price since a time in Unix seconds, and how many points there are.
+  // range returns the lowest and the highest price since a time in Unix seconds, and the number of points.
   range(since: number): { low: number; high: number; count: number } {
     let [low, high, count] = [Infinity, -Infinity, 0];
     for (let i = this.times.length - 1; i >= 0 && this.times[i]! >= since; i--) {
@@ -62,7 +62,7 @@ export class Line {
     return { low, high, count };
   }
 
-  // points returns a copy for whoever is curious; null is a break.
+  // points returns a copy for tests; null is a break.
   points(): (Point | null)[] {
     return this.times.map((x, i) => {
       const price = this.prices[i] ?? null;

@@ -1,8 +1,8 @@
-// What the header shows besides the state: how old prices are when they are on the screen, how long the server takes to answer, how many
-// prices come in a second. All are of the last five seconds.
+// The measurements in the header: the age of prices when they appear on the screen, the response time of the server, and the number of prices a
+// second. Each covers the last five seconds.
 const span = 5000;
 
-// A window keeps what was measured lately.
+// Window keeps recent measurements.
 class Window {
   private entries: { at: number; value: number }[] = [];
 
@@ -10,7 +10,7 @@ class Window {
     this.entries.push({ at, value });
   }
 
-  // recent returns what was measured since then, newest last.
+  // recent returns the measurements of the last span, the newest last.
   recent(now = performance.now()): number[] {
     this.entries = this.entries.filter((e) => e.at > now - span);
     return this.entries.map((e) => e.value);
@@ -32,8 +32,8 @@ export class Meters {
   private readonly counts = new Window();
   private since = performance.now();
 
-  // shown takes the ages of prices that have just been painted. They are the time from the tick to the screen, both by clocks of this
-  // machine when the node runs on it, as a demo does.
+  // shown records the age of a price that has just been painted: the time from the tick to the screen. Both times are of the same clock if the
+  // node runs on this machine, as it does in a demo.
   shown(age: number): void {
     this.ages.add(Math.max(0, age));
   }
@@ -46,7 +46,7 @@ export class Meters {
     this.counts.add(1);
   }
 
-  // restart forgets what was measured on the connection before.
+  // restart drops the measurements of the previous connection.
   restart(): void {
     for (const w of [this.ages, this.trips, this.counts]) w.clear();
     this.since = performance.now();

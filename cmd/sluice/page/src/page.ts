@@ -18,7 +18,7 @@
  *
  * The rest is Sluice's, under the Apache License 2.0. */
 
-// The page of the demo: feed.ts is the connection and says what is sent when, table.ts and chart.ts what is seen.
+// The page of the demo: feed.ts is the connection and documents the data flow, table.ts and chart.ts are the display.
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
 import { Chart } from "./chart";
@@ -29,19 +29,19 @@ import { Table } from "./table";
 import { direction, formatChange, formatPrice, formatVolume } from "./tick";
 import { trailSeconds } from "./trail";
 
-// chartReach is how far back the chart can go, in milliseconds: as long as the server keeps ticks.
+// chartReach is the longest time that the chart can show, in milliseconds: the server keeps ticks as long.
 const chartReach = 10 * 60 * 1000;
 
-// What curious people and tests find as window.sluice: a look at what the page knows, nothing to change it by.
+// window.sluice lets tests and curious users read the state of the page. It cannot change the page.
 declare global {
   interface Window {
     sluice: {
       state(): State;
       symbol(): string;
       rows(): number;
-      gaps(): number; // small lines in view that are not whole
+      gaps(): number; // number of visible sparklines that are incomplete
       points(): (Point | null)[]; // of the chart's line; null is a gap
-      resumptions(): Resumption[]; // what became of the chart after each cut
+      resumptions(): Resumption[]; // the results for the chart after each disconnection
       meters(): { latency: number | null; roundTrip: number | null; rate: number };
     };
   }
@@ -58,7 +58,7 @@ let state: State = "connecting";
 let stateSince = Date.now();
 let endedBecause = "";
 let following: Follower | null = null;
-let loading = 0; // histories being asked for
+let loading = 0; // number of history requests in progress
 let noticeTimer = 0;
 
 const chart = new Chart(byId("plot"), (range, cursor) => {
@@ -92,7 +92,8 @@ const feed = new Feed({
   },
 });
 
-// chooseFromAddress chooses the symbol that the address ends with, so that the page can be reloaded and linked to, or the first.
+// chooseFromAddress chooses the symbol at the end of the address, so that the page can be reloaded and linked to. Otherwise it chooses the first
+// symbol.
 function chooseFromAddress(): void {
   const named = location.hash.slice(1);
   const symbol = table.tick(named) ? named : table.first;
@@ -127,7 +128,7 @@ function showQuote(): void {
   setText(byId("volume"), formatVolume(tick.volume));
 }
 
-// loadTrails asks for the history of rows that are seen and lack it, two at a time: the busiest has some thousands of ticks.
+// loadTrails requests the history of visible rows that lack it, two at a time, because the busiest symbol has some thousands of ticks.
 async function loadTrails(): Promise<void> {
   if (state !== "live" || loading >= 2) return;
   const next = table.wanting()[0];
@@ -139,7 +140,7 @@ async function loadTrails(): Promise<void> {
     const found = await feed.history(next.symbol, Date.now() - trailSeconds * 1000);
     next.trail.fill(found.points, found.epoch);
   } catch {
-    // The connection is gone, and the next one begins with all of them; or history is refused, and the line is what came live.
+    // If the connection is lost, the next one requests all histories again. If the server refuses, the line shows only new prices.
   } finally {
     loading--;
   }
@@ -172,7 +173,7 @@ function showState(): void {
   byId("again").hidden = state !== "ended";
 }
 
-// announce says for a while what became of the chart after a cut.
+// announce shows for a while how the chart was resumed after a disconnection.
 function announce(symbol: string, r: Resumption): void {
   const prices = r.missed === 1 ? "1 price" : `${formatVolume(r.missed)} prices`;
   const text = r.recovered
@@ -190,7 +191,7 @@ async function measure(): Promise<void> {
   try {
     meters.answered(await feed.roundTrip());
   } catch {
-    // Not answered: the state will say why.
+    // Without an answer, the connection state will tell why.
   }
 }
 
@@ -217,7 +218,7 @@ addEventListener("offline", showState);
 document.addEventListener("visibilitychange", () => meters.restart());
 setInterval(showMeters, 500);
 setInterval(() => void measure(), 1000);
-// Lines are kept for longer than the chart shows, so that they are not cut each time.
+// Lines are kept for longer than the chart shows, so that they are not trimmed for each tick.
 setInterval(() => following?.line.trim((table.latest - 1.1 * chartReach) / 1000), 30_000);
 
 window.sluice = {

@@ -1,2 +1,2 @@
-// Style sheets are bundled by esbuild; TypeScript only has to know that they may be imported.
+// esbuild bundles the style sheets. TypeScript only has to accept their import.
 declare module "*.css";

@@ -1,12 +1,12 @@
 import { direction, formatChange, formatPrice, formatVolume, type Tick } from "./tick";
 import { Trail, trailSeconds } from "./trail";
 
-// flashEvery keeps a busy row from flickering.
+// flashEvery limits how often a row flashes.
 const flashEvery = 250;
 
 interface Row {
   tick: Tick;
-  live: boolean; // the newest tick came as it was published
+  live: boolean; // the newest tick is a new publication
   dirty: boolean;
   visible: boolean;
   generation: number;
@@ -24,21 +24,21 @@ interface Row {
 
 export interface TableListener {
   select(symbol: string): void;
-  // painted is called with the age of each live price that has just been put on the screen, in milliseconds.
+  // painted is called with the age of each new price that has just been painted, in milliseconds.
   painted(age: number): void;
-  // needTrails is called when there are visible rows whose small line lacks history.
+  // needTrails is called when visible rows lack the history for their sparklines.
   needTrails(): void;
 }
 
-// The table has a row for each symbol, by name, so that none changes its place. Messages change only what is known; the screen follows
-// with the next frame.
+// Table has a row for each symbol, sorted by name, so that rows keep their places. Messages only update the data; the next animation frame
+// paints it.
 export class Table {
   private readonly rows = new Map<string, Row>();
   private readonly calm = matchMedia("(prefers-reduced-motion: reduce)");
   private readonly observer: IntersectionObserver;
   private generation = 0;
   private selected = "";
-  private newest = 0; // time of the newest tick of all
+  private newest = 0; // time of the newest tick of all symbols
   private frame = 0;
 
   constructor(
@@ -59,12 +59,12 @@ export class Table {
     return this.rows.size;
   }
 
-  // gaps counts the visible small lines that are not whole.
+  // gaps returns the number of visible sparklines that are incomplete.
   get gaps(): number {
     return [...this.rows.values()].filter((r) => r.visible && !r.trail.whole).length;
   }
 
-  // latest is the time of the newest tick of all, in Unix milliseconds.
+  // latest is the time of the newest tick of all symbols, in Unix milliseconds.
   get latest(): number {
     return this.newest;
   }
@@ -78,7 +78,7 @@ export class Table {
     return this.rows.get(symbol)?.tick;
   }
 
-  // begin prepares for rows after a connection was made. What came before from is known; it is not what followed.
+  // begin prepares for the rows after a connection was made. Prices since the time from may be missing.
   begin(resumed: boolean, from: number): void {
     if (!resumed) this.generation++;
     const now = Date.now();
@@ -86,7 +86,7 @@ export class Table {
     this.listener.needTrails();
   }
 
-  // filled removes the rows that are no longer there.
+  // filled removes the rows that no longer exist.
   filled(): void {
     for (const [symbol, row] of this.rows) {
       if (row.generation === this.generation) continue;
@@ -123,7 +123,7 @@ export class Table {
     if (document.hidden) return;
     const style = getComputedStyle(this.body);
     const colors = { up: style.getPropertyValue("--up"), down: style.getPropertyValue("--down"), flat: style.getPropertyValue("--muted") };
-    // All lines begin at the same time: two minutes ago, or where the first of them does.
+    // All lines start at the same time: two minutes ago, or later at the start of the earliest one.
     const oldest = Math.min(...[...this.rows.values()].map((r) => r.trail.oldest));
     const start = Math.max(this.newest - trailSeconds * 1000, Math.min(oldest, this.newest - 10_000));
     for (const row of this.rows.values()) {
@@ -225,7 +225,7 @@ export class Table {
   }
 }
 
-// drawTrail draws a line from start to now, scaled to its own highest and lowest price.
+// drawTrail draws a line from start to now, scaled to its own lowest and highest price.
 function drawTrail(canvas: HTMLCanvasElement, trail: Trail, [start, now]: [number, number], color: string): void {
   const { clientWidth: width, clientHeight: height } = canvas;
   const context = canvas.getContext("2d");

@@ -1,4 +1,4 @@
-// Tick is what the demo publishes: to the table quotes:all, a row for each symbol, and to the stream ticks:SYMBOL.
+// Tick is a publication of the demo: to the table quotes:all, with a row for each symbol, and to the stream ticks:SYMBOL.
 export interface Tick {
   symbol: string;
   price: number;
@@ -7,7 +7,7 @@ export interface Tick {
   time: number; // Unix milliseconds
 }
 
-// isTick tells ticks from whatever else somebody publishes to these channels, which are open to everyone.
+// isTick rejects other data, because any client may publish to these channels.
 export function isTick(data: unknown): data is Tick {
   if (typeof data !== "object" || data === null) return false;
   const t = data as Record<string, unknown>;
@@ -20,8 +20,8 @@ const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 export const formatPrice = (v: number): string => two.format(v);
 export const formatVolume = (v: number): string => whole.format(v);
 
-// formatChange has a sign, for colour alone does not say it to everyone.
+// formatChange adds a sign, because colour alone is not accessible.
 export const formatChange = (v: number): string => (v > 0 ? "+" : v < 0 ? "\u2212" : "") + two.format(Math.abs(v)) + "\u202f%";
 
-// direction names the style of a change.
+// direction returns the style class of a change.
 export const direction = (v: number): "up" | "down" | "flat" => (v > 0 ? "up" : v < 0 ? "down" : "flat");

@@ -1,6 +1,6 @@
 import type { Point } from "./line";
 
-// trailSeconds is how far back the small lines in the table go.
+// trailSeconds is the length of the sparklines in the table.
 export const trailSeconds = 120;
 
 interface Mark {
@@ -9,25 +9,25 @@ interface Mark {
   price: number;
 }
 
-// A trail is the small line of one symbol: the last price of each second of the last two minutes. It is fed by the table, which may
-// leave out prices that were overtaken at once; the last of a second is what it draws anyway. Times about which it knows nothing, since
-// there was no connection and the server's history does not go back that far, are gaps.
+// Trail is the sparkline of one symbol: the last price of each second of the last two minutes. The table feeds it. The table may omit prices
+// that were replaced at once, but the sparkline needs only the last price of a second. Times without data, because the page was disconnected and
+// the server's history does not reach back, are gaps.
 export class Trail {
   private marks: Mark[] = []; // by time, at most one for each second
   private gaps: { from: number; to: number }[] = []; // Unix milliseconds
   private epoch = "";
-  wanting = true; // history has yet to be asked for
+  wanting = true; // the history has not been requested yet
 
   add(time: number, price: number): void {
     const second = Math.floor(time / 1000);
     const last = this.marks.at(-1);
-    if (last && second < last.second) return; // older than what is known
+    if (last && second < last.second) return; // older than the newest mark
     if (last && second === last.second) Object.assign(last, { time, price });
     else this.marks.push({ second, time, price });
     if (this.marks.length > 2 * trailSeconds) this.marks = this.marks.slice(-trailSeconds - 1);
   }
 
-  // lost says that nothing was heard between two times. History may fill that in.
+  // lost records that prices between two times may be missing. History may fill them in.
   lost(from: number, to: number): void {
     const oldest = to - 2 * trailSeconds * 1000;
     this.gaps = this.gaps.filter((g) => g.to > oldest);
@@ -35,7 +35,7 @@ export class Trail {
     this.wanting = true;
   }
 
-  // fill merges history, oldest first. What was lost is known then, as far back as history goes.
+  // fill merges the history, the oldest point first. Gaps are closed as far back as the history reaches.
   fill(points: Point[], epoch: string): void {
     this.wanting = false;
     const bySecond = new Map<number, Mark>();
@@ -46,7 +46,7 @@ export class Trail {
     for (const p of points) put({ second: Math.floor(p.time / 1000), time: p.time, price: p.price });
     this.marks.forEach(put);
     this.marks = [...bySecond.values()].sort((a, b) => a.second - b.second).slice(-trailSeconds - 1);
-    // In the same life of the channel history is whole for longer than this line; in a new one it begins where it begins.
+    // In the same epoch, the history is complete for longer than this line. In a new epoch, it starts with its first point.
     const known = epoch === this.epoch ? -Infinity : (points[0]?.time ?? Infinity);
     this.gaps = this.gaps
       .map((g) => ({ from: g.from, to: Math.min(g.to, known) }))
@@ -58,12 +58,12 @@ export class Trail {
     return this.gaps.length === 0 && this.epoch !== "";
   }
 
-  // oldest is the time of the first price that is known, in Unix milliseconds.
+  // oldest is the time of the first price, in Unix milliseconds.
   get oldest(): number {
     return this.marks[0]?.time ?? Infinity;
   }
 
-  // runs returns the lines to draw, times in Unix milliseconds: a price holds until the next one, or until a gap.
+  // runs returns the lines to draw, with times in Unix milliseconds. A price holds until the next one, or until a gap.
   runs(start: number, now: number): { time: number; price: number }[][] {
     const gapBetween = (from: number, to: number) => this.gaps.find((g) => g.from < to && g.to > from);
     const runs: { time: number; price: number }[][] = [];

@@ -42,7 +42,14 @@ class Test:
 
     async def start(self):
         """Starts a node. There is one at a time."""
-        node = Node(self, ["--insecure", "--config", str(Path(__file__).with_name("node.yaml").resolve())])
+        return await self._start("--insecure", "--config", str(Path(__file__).with_name("node.yaml").resolve()))
+
+    async def start_secure(self):
+        """Starts a node that clients and callers tell who they are."""
+        return await self._start("--config", str((Path(__file__).parents[1] / "sdk" / "tokens.yaml").resolve()))
+
+    async def _start(self, *args):
+        node = Node(self, list(args))
         await node.start()
         return node
 
@@ -74,7 +81,8 @@ class Node:
 
     def _api(self, method, request):
         url = f"http://{self.address}/api/{method}"
-        with _direct.open(url, data=json.dumps(request).encode(), timeout=PATIENCE) as response:
+        call = urllib.request.Request(url, data=json.dumps(request).encode(), headers={"X-API-Key": "key"})
+        with _direct.open(call, timeout=PATIENCE) as response:
             reply = json.load(response)
         assert "error" not in reply, f"{method}: {reply['error']}"
         return reply["result"]

@@ -10,12 +10,15 @@ import json
 import sys
 
 import commands
+import protobuf
 import recovery
+import reset
+import tokens
 from harness import Test
 
 scenarios = {
     name: scenario
-    for module in (commands, recovery)
+    for module in (commands, protobuf, recovery, reset, tokens)
     for name, scenario in vars(module).items()
     if inspect.iscoroutinefunction(scenario) and scenario.__module__ == module.__name__ and not name.startswith("_")
 }

@@ -19,12 +19,22 @@ const nobody = "ws://127.0.0.1:1/";
 export class Test {
   #answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
-  // start starts a node as config says, a file beside this one, with more arguments of sluice serve. There is one at a time.
-  async start({ config = "node.yaml", args = [] } = {}) {
+  // start starts a node as config says, a file beside this one, with more arguments of sluice serve. There is one at a time. A secure one has
+  // clients and callers say who they are.
+  async start({ config = "node.yaml", args = [], secure = false } = {}) {
     const path = fileURLToPath(new URL(config, import.meta.url));
-    const node = new Node(this, ["--insecure", "--config", path, ...args]);
+    const node = new Node(this, [...(secure ? [] : ["--insecure"]), "--config", path, ...args]);
     await node.start();
     return node;
+  }
+
+  // startPair starts two nodes with one broker, as node.yaml says, behind a proxy that sends each request to one of them in turn. It returns the
+  // proxy as if that were a node.
+  async startPair() {
+    const path = fileURLToPath(new URL("node.yaml", import.meta.url));
+    const proxy = new Node(this, []);
+    ({ address: proxy.address } = await this.ask({ do: "startPair", args: [path] }));
+    return proxy;
   }
 
   // ask has the Go test do something and returns what it answers.
@@ -48,7 +58,7 @@ class Node {
 
   // start starts the process, on ports of its own.
   async start() {
-    ({ address: this.address } = await this.#test.ask({ do: "start", args: this.#args }));
+    ({ address: this.address, internal: this.internal } = await this.#test.ask({ do: "start", args: this.#args }));
   }
 
   // restart kills the process and starts another, elsewhere: clients that connect again find it, as behind a load balancer.
@@ -76,12 +86,21 @@ class Node {
   async api(method, request) {
     const response = await fetch(`http://${this.address}/api/${method}`, {
       method: "POST",
+      headers: { "X-API-Key": "key" },
       body: JSON.stringify(request),
       signal: AbortSignal.timeout(patience),
     });
     const { result, error } = await response.json();
     assert.equal(error, undefined, `${method}: ${inspect(error)}`);
     return result;
+  }
+
+  // metric returns the value of a metric, whose name has its labels.
+  async metric(name) {
+    const response = await fetch(`http://${this.internal}/metrics`, { signal: AbortSignal.timeout(patience) });
+    const line = (await response.text()).split("\n").find((l) => l.startsWith(name + " "));
+    assert(line, `there is no metric ${name}`);
+    return Number(line.slice(name.length));
   }
 
   publish(channel, data, more) {
@@ -220,6 +239,11 @@ class Client {
 
   resume() {
     this.#socket.resume();
+  }
+
+  // deliver hands the SDK a message that the node has not sent.
+  deliver(message) {
+    this.#socket.emit("message", Buffer.from(JSON.stringify(message)), false);
   }
 
   // raw sends commands that the SDK would not, in one frame, and returns the replies. They are given numbers that the SDK does

@@ -260,5 +260,5 @@ export async function mapOfAStreamIsRefused(test) {
   sub.subscribe();
   const [{ code, reason }] = await ended.atLeast(1);
   assert.equal(code, 107);
-  assert.match(reason, /no tables but of mode stream/);
+  assert.match(reason, /has mode stream, not table/);
 }

@@ -1,0 +1,2 @@
+// Package unistreamconnect is generated from unistream.proto: the service of package unistream for gRPC-Web and Connect.
+package unistreamconnect
