@@ -48,8 +48,10 @@ var reverseProxies = map[string]reverseProxy{
 	},
 	"caddy": {
 		language: "caddy",
-		replace: map[string]string{"http://:8080 {": "http:// {\nbind unix/SOCKET", "reverse_proxy 127.0.0.1:8000": "reverse_proxy NODE",
-			"request_buffers 64KiB": "buffer_requests"}, // its name before Caddy 2.7, which distributions still have
+		replace: map[string]string{
+			"http://:8080 {": "http:// {\nbind unix/SOCKET", "reverse_proxy 127.0.0.1:8000": "reverse_proxy NODE",
+			"request_buffers 64KiB": "buffer_requests", // its name before Caddy 2.7, which distributions still have
+		},
 		frame: "{\nadmin off\nauto_https off\n}\n%s",
 		command: func(_, config string) []string {
 			return []string{"caddy", "run", "--adapter", "caddyfile", "--config", config}
