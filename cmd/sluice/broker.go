@@ -106,7 +106,7 @@ func openHub(
 
 // publicationBytes returns the size of the largest publication that a broker has to store: the longest data, and 64 KiB for the key, the tags
 // and the publisher's client information.
-func publicationBytes(cfg *config.Config) int { return int(cfg.Limits.MessageBytes) + 64<<10 }
+func publicationBytes(cfg *config.Config) int { return cfg.Limits.MostMessageBytes() + 64<<10 }
 
 func brokerOptions(cfg *config.Config, log *slog.Logger) *nats.Options {
 	b := &cfg.Broker.NATS

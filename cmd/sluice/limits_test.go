@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,21 +28,26 @@ const limitChannel = "big:news"
 const limitRefused = 106
 
 // TestMessageBytes: limits.message_bytes is the same for every way to publish and for every broker. Data of exactly that length is stored and
-// delivered by every way to read. One byte more is refused with a permanent error.
+// delivered by every way to read. One byte more is refused with a permanent error, or counted if the limit runs dry.
 func TestMessageBytes(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		broker string
 		most   int
+		dry    bool
 	}{
-		{"memory", 64 << 10},
-		{"memory", 1<<20 + 64<<10}, // above the default of some parts of a node
-		{"nats", 64 << 10},
-		{"nats", 1<<20 + 64<<10},
+		{"memory", 64 << 10, false},
+		{"memory", 1<<20 + 64<<10, true}, // above the default of some parts of a node
+		{"nats", 64 << 10, true},
+		{"nats", 1<<20 + 64<<10, false},
 	}
 	for _, tt := range tests {
-		t.Run(fmt.Sprintf("%s/%d", tt.broker, tt.most), func(t *testing.T) {
-			settings := fmt.Sprintf("limits: {message_bytes: %d}\nnamespaces: [{name: big, history: {size: 1, age: 1h}}]\n", tt.most)
+		t.Run(fmt.Sprintf("%s/%d/%t", tt.broker, tt.most, tt.dry), func(t *testing.T) {
+			dry := ""
+			if tt.dry {
+				dry = "message_bytes"
+			}
+			settings := fmt.Sprintf("limits: {message_bytes: %d, dry: [%s]}\nnamespaces: [{name: big, history: {size: 1, age: 1h}}]\n", tt.most, dry)
 			ways := limitWays()
 			if tt.broker == "nats" {
 				address := freePort(t)
@@ -63,9 +69,23 @@ func TestMessageBytes(t *testing.T) {
 						t.Errorf("%s: %d bytes do not come out: %s", name, tt.most, out.name)
 					}
 				}
-				if _, code := publish(node, tt.most+1); code != limitRefused {
-					t.Errorf("%s: one byte more is answered code %d, want %d", name, code, limitRefused)
+				more, code := publish(node, tt.most+1)
+				want := uint32(limitRefused)
+				if tt.dry && name != "NATS" {
+					want = 0
 				}
+				if code != want {
+					t.Errorf("%s: one byte more is answered code %d, want %d", name, code, want)
+				}
+				for _, out := range outs {
+					if code == 0 && !out.gives(more) {
+						t.Errorf("%s: one byte more does not come out: %s", name, out.name)
+					}
+				}
+			}
+			counted := metric(node.scrape()["sluice_limits_exceeded_total"], "limit", "message_bytes", "enforced", strconv.FormatBool(!tt.dry))
+			if want := len(limitWays()); counted != float64(want) {
+				t.Errorf("the limit was exceeded %v times, want %d", counted, want)
 			}
 		})
 	}

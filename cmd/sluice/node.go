@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/cmd/sluice/internal/descriptors"
+	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/admission"
 	"github.com/sluice-push/sluice/push/api"
 	"github.com/sluice-push/sluice/push/broker"
@@ -97,6 +99,8 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		Version:                 version(),
 		Linger:                  lingerOf(cfg),
 		SubscriptionsPerSession: zeroAsUnlimited(cfg.Limits.SubscriptionsPerSession),
+		Exceeded:                func(c push.ClientInfo) { limits.Exceeded(admission.Subscriptions, "client", c.Client, "user", c.User) },
+		DrySubscriptions:        !limits.Enforced(admission.Subscriptions),
 		Bandwidth:               int64(cfg.Limits.Bandwidth),
 		Observer:                n.metrics.HubObserver(),
 		Logger:                  o.log,
@@ -119,6 +123,8 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 
 		Revocations: access.revocations(),
 		MaxData:     int(cfg.Limits.MessageBytes),
+		MaxBody:     1<<20 + int64(base64.StdEncoding.EncodedLen(cfg.Limits.MostMessageBytes())),
+		Exceeded:    func() bool { return limits.Exceeded(admission.MessageBytes, "client", "API") },
 		Observe:     n.metrics.ObserveRequest,
 		Logger:      o.log,
 	})

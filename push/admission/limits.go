@@ -12,8 +12,8 @@ import (
 // Name is the name of a limit: its key below limits in the configuration.
 type Name string
 
-// The limits that refuse clients or their commands, and can run dry. Limits by which buffers are sized cannot: message_bytes, send_buffer,
-// write_timeout and subscriptions_per_session.
+// The limits, all of which can run dry. What refuses nothing is no limit in this sense: the size of a buffer (send_buffer), a time (write_timeout)
+// and a rate to which deliveries are shaped (bandwidth).
 const (
 	Sessions           Name = "sessions"             // clients of the node
 	SessionsPerAddress Name = "sessions_per_address" // clients of one address
@@ -23,15 +23,17 @@ const (
 	CommandsPerSession Name = "commands_per_session" // commands a second of one client
 	CommandsPerAddress Name = "commands_per_address" // commands a second of one address
 	BytesPerSession    Name = "bytes_per_session"    // bytes a second from one client
-	TokenChecks        Name = "token_checks"         // tokens that are checked at the same time
-	Backlog            Name = "backlog"              // bytes that wait for all clients
+	MessageBytes       Name = "message_bytes"        // bytes of one command
+	Subscriptions      Name = "subscriptions_per_session"
+	TokenChecks        Name = "token_checks" // tokens that are checked at the same time
+	Backlog            Name = "backlog"      // bytes that wait for all clients
 )
 
-// Names returns the names of all limits, in the order of the configuration.
+// Names returns the names of all limits.
 func Names() []Name {
 	return []Name{
 		Sessions, SessionsPerAddress, SessionsPerUser, Connects, ConnectsPerAddress, CommandsPerSession, CommandsPerAddress, BytesPerSession,
-		TokenChecks, Backlog,
+		MessageBytes, Subscriptions, TokenChecks, Backlog,
 	}
 }
 

@@ -46,6 +46,8 @@ type Options struct {
 	MaxBody int64
 	// MaxData is the largest data of one publication, in bytes. By default there is no bound besides MaxBody.
 	MaxData int
+	// Exceeded is called when data is larger than MaxData, and reports whether it is refused; nil: it is. It is called concurrently.
+	Exceeded func() bool
 	// Timeout bounds one request, from the beginning of its body; default 10 s, never off.
 	Timeout time.Duration
 	// Observe is called with the duration of each request, from the end of its head to the end of its answer, and with the method as Stats names
@@ -62,6 +64,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if out.MaxBody <= 0 {
 		out.MaxBody = 1<<20 + int64(base64.StdEncoding.EncodedLen(max(out.MaxData, 0)))
+	}
+	if out.Exceeded == nil {
+		out.Exceeded = func() bool { return true }
 	}
 	if out.Timeout <= 0 {
 		out.Timeout = 10 * time.Second

@@ -87,7 +87,7 @@ func (a *Handler) publication(r *publishRequest) (push.Publication, error) {
 	case len(r.Data) == 0:
 		return p, push.ErrBadRequest.WithMessage("data is missing")
 	}
-	if a.options.MaxData > 0 && len(r.Data) > a.options.MaxData {
+	if a.options.MaxData > 0 && len(r.Data) > a.options.MaxData && a.options.Exceeded() {
 		return p, push.ErrLimitExceeded.WithMessage("data has %d bytes, at most %d are allowed", len(r.Data), a.options.MaxData)
 	}
 	data, err := clientjson.CompactData(r.Data)

@@ -1,23 +1,36 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sluice-push/sluice/push/admission"
+)
 
 // frameMost is the largest message of several commands if the number of a client's subscriptions has no limit.
 const frameMost = 16 << 20
 
 // FrameBytes is the largest message of several commands from a client, in bytes. It is large enough for SDKs to renew all allowed subscriptions
 // in one message. It is larger than MessageBytes, so that a client whose command is a little too long gets an error instead of a closed
-// connection.
+// connection. It holds for commands where message_bytes runs dry.
 func (l Limits) FrameBytes() int {
 	const (
 		each = 1 << 10  // bytes of a subscribe command with the longest names
 		room = 64 << 10 // by how many bytes a command may be too long before the connection is closed
 	)
 	all := l.SubscriptionsPerSession
-	if all == 0 || all > frameMost/each {
+	if all == 0 || all > frameMost/each || slices.Contains(l.Dry, admission.Subscriptions) {
 		all = frameMost / each
 	}
 	return max(int(l.MessageBytes)+room, all*each)
+}
+
+// MostMessageBytes is how long a message can be: MessageBytes, or more if message_bytes runs dry.
+func (l Limits) MostMessageBytes() int {
+	if slices.Contains(l.Dry, admission.MessageBytes) {
+		return l.FrameBytes()
+	}
+	return int(l.MessageBytes)
 }
 
 // Warnings describes settings that are valid but cannot be intended, such as a limit that makes another one unreachable.

@@ -236,15 +236,18 @@ func TestBytesPerSession(t *testing.T) {
 // Limits that run dry refuse nothing, and count what they would have refused.
 func TestDry(t *testing.T) {
 	names := admission.Names()
+	isElsewhere := func(n admission.Name) bool { // token checks, TestBacklogDry, TestDrySubscriptions
+		return n == admission.TokenChecks || n == admission.Backlog || n == admission.Subscriptions
+	}
 	var dry []admission.Name
 	for _, n := range names {
-		if n != admission.TokenChecks && n != admission.Backlog { // asked elsewhere; TestBacklogDry
+		if !isElsewhere(n) {
 			dry = append(dry, n)
 		}
 	}
 	p := newPlace(t, &gateway.Options{
 		Sessions: 1, SessionsPerAddress: 1, SessionsPerUser: 1, Connects: 1, ConnectsPerAddress: 1, CommandsPerSession: 1, CommandsPerAddress: 1,
-		BytesPerSession: 1, Authenticate: asToken, Limits: admission.NewLimits(nil, dry...),
+		BytesPerSession: 1, MessageBytes: 4000, FrameBytes: 5000, Authenticate: asToken, Limits: admission.NewLimits(nil, dry...),
 	})
 	for range 3 {
 		c := p.connectAs("ann")
@@ -254,7 +257,7 @@ func TestDry(t *testing.T) {
 		}
 	}
 	for _, one := range p.gateway.Stats().Exceeded {
-		isDry := one.Name != admission.TokenChecks && one.Name != admission.Backlog
+		isDry := !isElsewhere(one.Name)
 		if one.Enforced == isDry || (one.Exceeded > 0) != isDry {
 			t.Errorf("%+v", one)
 		}

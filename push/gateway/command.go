@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/admission"
 	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/protocol"
@@ -34,7 +35,7 @@ func (c *Client) command(line []byte) bool {
 		return c.bad("the first command must be connect")
 	case cmd.ID == 0 && cmd.Kind != protocol.KindSend:
 		return c.bad("a command needs an id")
-	case len(line) > c.gateway.options.MessageBytes:
+	case len(line) > c.gateway.options.MessageBytes && c.gateway.limits.Exceeded(admission.MessageBytes, "client", c.addr):
 		most := c.gateway.options.MessageBytes
 		return c.refuse(cmd.ID, push.ErrLimitExceeded.WithMessage("the command has %d bytes, at most %d are allowed", len(line), most))
 	}

@@ -107,6 +107,24 @@ func TestCommands(t *testing.T) {
 	}.run(t, c, "EPOCH", p.epoch("chat:1"), "CLIENT", id)
 }
 
+// TestDrySubscriptions: where the limit runs dry, a client gets more subscriptions, and each of them is counted once.
+func TestDrySubscriptions(t *testing.T) {
+	var counted []push.ClientInfo
+	p := newPlaceWith(t, nil, &hub.Options{
+		SubscriptionsPerSession: 2, DrySubscriptions: true, Exceeded: func(c push.ClientInfo) { counted = append(counted, c) },
+	})
+	c := p.subscriber("a")
+	for id, name := range []string{"b", "c", "d"} {
+		c.send(fmt.Sprintf(`{"id":%d,"subscribe":{"channel":%q}}`, id+3, name))
+		if got := c.receive(); !strings.Contains(got, `"subscribe":{`) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if len(counted) != 2 || counted[0].Client == "" {
+		t.Errorf("%d subscriptions were counted: %+v", len(counted), counted)
+	}
+}
+
 // TestRefusedCommands: these are answered with an error, and the connection goes on.
 func TestRefusedCommands(t *testing.T) {
 	p := newPlaceWith(t, nil, &hub.Options{SubscriptionsPerSession: 2})

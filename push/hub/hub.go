@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -60,6 +61,10 @@ type Options struct {
 	PresenceTTL time.Duration
 	// SubscriptionsPerSession is how many subscriptions a session may have; 0: 128, negative: no bound.
 	SubscriptionsPerSession int
+	// Exceeded is called when SubscriptionsPerSession is exceeded, and must not call the hub; nil is not called. If DrySubscriptions is true, the
+	// session gets the subscription nevertheless.
+	Exceeded         func(push.ClientInfo)
+	DrySubscriptions bool
 	// Workers is the number of goroutines for fan-out; 0: GOMAXPROCS.
 	Workers int
 	// LogBytes bounds the size of all loaded logs together, as channel.Log.Bytes counts it; 0: 1 GiB, negative: no bound. If the logs are larger,
@@ -81,27 +86,18 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		out = *o
 	}
-	if out.Linger == 0 {
-		out.Linger = time.Minute
+	if out.Exceeded == nil {
+		out.Exceeded = func(push.ClientInfo) {}
 	}
-	if out.UnusedChannels == 0 {
-		out.UnusedChannels = 1 << 16
-	}
-	if out.LoadTimeout <= 0 {
-		out.LoadTimeout = 10 * time.Second
-	}
-	if out.PresenceTTL <= 0 {
-		out.PresenceTTL = time.Minute
-	}
-	if out.SubscriptionsPerSession == 0 {
-		out.SubscriptionsPerSession = 128
-	}
+	out.Linger = cmp.Or(out.Linger, time.Minute)
+	out.UnusedChannels = cmp.Or(out.UnusedChannels, 1<<16)
+	out.LoadTimeout = cmp.Or(max(out.LoadTimeout, 0), 10*time.Second)
+	out.PresenceTTL = cmp.Or(max(out.PresenceTTL, 0), time.Minute)
+	out.SubscriptionsPerSession = cmp.Or(out.SubscriptionsPerSession, 128)
 	if out.Workers <= 0 {
 		out.Workers = runtime.GOMAXPROCS(0)
 	}
-	if out.LogBytes == 0 {
-		out.LogBytes = 1 << 30
-	}
+	out.LogBytes = cmp.Or(out.LogBytes, 1<<30)
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)
 	}

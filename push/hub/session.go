@@ -263,27 +263,27 @@ func (s *Session) admit(name string) error {
 }
 
 func (s *Session) admitLocked(name string) error {
-	most := s.hub.options.SubscriptionsPerSession
 	switch {
 	case s.closed:
 		return push.ErrInternal.WithMessage("the connection is closed")
 	case s.find(name) != nil:
 		return push.ErrAlreadySubscribed
-	case most > 0 && len(s.subs) >= most && s.countLocked() >= most:
-		return push.ErrLimitExceeded.WithMessage("at most %d subscriptions are allowed", most)
+	case s.isFullLocked() && !s.hub.options.DrySubscriptions:
+		s.hub.options.Exceeded(s.info)
+		return push.ErrLimitExceeded.WithMessage("at most %d subscriptions are allowed", s.hub.options.SubscriptionsPerSession)
 	}
 	return nil
 }
 
-// countLocked returns how many subscriptions the client knows of.
-func (s *Session) countLocked() int {
-	n := 0
+// isFullLocked reports whether the session has as many subscriptions as it may have. Subscriptions to join and leave events do not count.
+func (s *Session) isFullLocked() bool {
+	n, most := 0, s.hub.options.SubscriptionsPerSession
 	for _, sub := range s.subs {
 		if sub.of == nil {
 			n++
 		}
 	}
-	return n
+	return most > 0 && n >= most
 }
 
 // confirm returns the position from which to resume. If the log has not reached since, confirm asks the broker whether since exists. It returns
@@ -348,6 +348,9 @@ func (s *Session) subscribeLocked(
 	t.mu.Unlock()
 	sub.conflation, _ = sub.conflation.Count(len(deliveries), end, progress)
 
+	if s.isFullLocked() {
+		s.hub.options.Exceeded(s.info)
+	}
 	s.subs = append(s.subs, sub)
 	at.Offset = end.Offset()
 	told := Subscribed{
