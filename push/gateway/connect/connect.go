@@ -3,13 +3,13 @@ package connect
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -117,8 +117,9 @@ func Paths() []string {
 
 // exchange is a request that is being served. It travels in the context of the call.
 type exchange struct {
-	w http.ResponseWriter
-	r *http.Request
+	w    http.ResponseWriter
+	r    *http.Request
+	body *clientBody
 	// understood says that the request has come to the function that serves its method: connect-go has refused it otherwise.
 	understood bool
 }
@@ -143,7 +144,8 @@ func (t *transport) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w, r = text, inBytes
 		defer text.begin() // if nothing was written, the header still has the status
 	}
-	x := &exchange{w: w, r: r}
+	x := &exchange{w: w, r: r, body: &clientBody{ReadCloser: r.Body}}
+	r.Body = x.body
 	if r.URL.Path == clientv1connect.ClientConnectProcedure { // the body goes on as long as the client does, which the heartbeat watches
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // where it is not supported, the server bounds it
 	}
@@ -179,43 +181,62 @@ func (t *transport) connect(ctx context.Context, in *connect.BidiStream[command,
 	x.understood = true
 	var reading sync.WaitGroup
 	stop := func() {
-		_ = x.r.Body.Close() // ends a read
+		x.body.closed.Store(true)
+		_ = x.body.Close() // ends a read
 		reading.Wait()
 	}
 	return t.serve(x, t.twoWay.of(x), in.Conn(), stop, func(s *stream.Stream) error {
 		s.Begin(nil)
-		reading.Go(func() { t.read(s, in) })
+		reading.Go(func() { t.read(s, in, x.body) })
 		return nil
 	})
 }
 
-// streamReset is the error of a body whose stream of HTTP/2 was reset by one of the sides: by the client, or because the client takes nothing. net/http
-// has no public type for it, and lets errors.As fill one with the same fields.
-type streamReset struct {
-	StreamID uint32
-	Code     uint32
-	Cause    error
+// clientBody is the body of a client's call. It notes that reading has failed, as it does when the stream of HTTP/2 was reset or the connection is
+// gone, and not when the client has sent what is no message. net/http ends the context of the request after that, not before.
+type clientBody struct {
+	io.ReadCloser
+
+	failed atomic.Bool
+	closed atomic.Bool // by the node, which ends the call
 }
 
-// Error implements error.
-func (r streamReset) Error() string {
-	return fmt.Sprintf("stream %d was reset with code %d", r.StreamID, r.Code)
+// Read implements io.Reader.
+func (b *clientBody) Read(p []byte) (n int, err error) {
+	if n, err = b.ReadCloser.Read(p); err != nil && !errors.Is(err, io.EOF) {
+		b.failed.Store(true)
+	}
+	return n, err
 }
 
 // read passes commands on until there are no more.
-func (t *transport) read(s *stream.Stream, in *connect.BidiStream[command, message]) {
+func (t *transport) read(s *stream.Stream, in *connect.BidiStream[command, message], body *clientBody) {
 	defer func() { s.Recovered(recover()) }()
 	for {
 		m, err := in.Receive()
-		if err != nil {
-			if !errors.Is(err, io.EOF) && !errors.As(err, new(streamReset)) && s.Context().Err() == nil {
-				d := push.DisconnectBadRequest
-				d.Reason = err.Error()
-				s.Disconnect(d) // without effect if the stream has ended
-			}
+		switch {
+		case err == nil:
+			s.Message(frameOf(m.data))
+			continue
+		case errors.Is(err, io.EOF), body.closed.Load(), body.failed.Load() && ends(s.Context()):
 			return
 		}
-		s.Message(frameOf(m.data))
+		d := push.DisconnectBadRequest
+		d.Reason = err.Error()
+		s.Disconnect(d) // without effect if the stream has ended
+		return
+	}
+}
+
+// ends reports whether a context is done, or will be very soon.
+func ends(ctx context.Context) bool {
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return true
+	case <-timer.C:
+		return false
 	}
 }
 
