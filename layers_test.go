@@ -118,7 +118,7 @@ var layers = map[string]layer{
 	"push/gateway/grpc": {
 		ours: []string{
 			"push", "push/gateway", "push/gateway/clientrpc", "push/gateway/grpc/rawstream", "push/gateway/outbox", "push/protocol",
-			"push/protocol/protobuf/clientv1", "push/protocol/protobuf/unistream",
+			"push/protocol/protobuf/clientv1", "push/protocol/protobuf/unistream", "transport",
 		},
 		foreign: []string{"google.golang.org/grpc", "google.golang.org/protobuf"},
 	},

@@ -43,18 +43,28 @@ func (n *node) listenPublic(cfg *config.Config, log *slog.Logger) (err error) {
 		return err
 	}
 	if cfg.ProxyProtocol {
-		wrapped, err := transport.Wrap(n.public, &transport.Options{SendBuffer: int(cfg.Limits.SendBuffer), Proxy: proxyOf(cfg), Logger: log})
-		if err != nil {
-			return fmt.Errorf("cannot listen on %s (setting %q): %w", cfg.Listen, "listen", err)
-		}
-		n.public = wrapped
-	}
-	if cfg.GRPC.Listen != "" {
-		if n.grpcOnly, err = listen("grpc.listen", cfg.GRPC.Listen); err != nil {
+		if n.public, err = expectProxyHeaders(n.public, "listen", cfg, log); err != nil {
 			return err
 		}
 	}
-	return nil
+	if cfg.GRPC.Listen == "" {
+		return nil
+	}
+	if n.grpcOnly, err = listen("grpc.listen", cfg.GRPC.Listen); err != nil || !cfg.GRPC.ProxyProtocol {
+		return err
+	}
+	n.grpcOnly, err = expectProxyHeaders(n.grpcOnly, "grpc.listen", cfg, log)
+	return err
+}
+
+// expectProxyHeaders returns a listener over l that expects headers of the PROXY protocol from the trusted proxies. After an error it returns l itself. key is
+// the setting with the address of l.
+func expectProxyHeaders(l net.Listener, key string, cfg *config.Config, log *slog.Logger) (net.Listener, error) {
+	wrapped, err := transport.Wrap(l, &transport.Options{SendBuffer: int(cfg.Limits.SendBuffer), Proxy: proxyOf(cfg), Logger: log})
+	if err != nil {
+		return l, fmt.Errorf("cannot listen on %s (setting %q): %w", l.Addr(), key, err)
+	}
+	return wrapped, nil
 }
 
 // proxyOf returns from whom headers of the PROXY protocol are expected. A client that is no proxy is served without one.
@@ -97,12 +107,20 @@ func (n *node) servePublic(cfg *config.Config, log *slog.Logger) {
 	if n.tls == nil {
 		source = websocket.NewUpgradeListener(source, n.upgradeHandler, log)
 	}
-	http, grpc := portsplit.New(source, portsplit.Options{TLS: n.tls, Shared: cfg.GRPC.Shared})
+	http, grpc := portsplit.New(source, portsplit.Options{TLS: n.tls, Shared: cfg.GRPC.Shared, BadHeader: n.countBadHeader})
 	n.grpcListeners = append(n.grpcListeners, grpc)
 	n.serve(http, s)
 	if n.grpcOnly != nil {
 		own := descriptors.NewScarce(n.grpcOnly, nil, log)
 		n.grpcListeners = append(n.grpcListeners, overTLS(own, n.tls))
+	}
+}
+
+// countBadHeader counts a connection to the public address without a valid PROXY header. Until the broker is ready there is no gateway, and nothing is
+// counted.
+func (n *node) countBadHeader() {
+	if n.handler.Load() != nil { // set after n.gateway
+		n.gateway.RequestRefused()
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -105,13 +106,24 @@ func (b *balancer) events(client netip.Addr) bool {
 
 func (b *balancer) grpc(client netip.Addr) bool {
 	b.t.Helper()
+	return b.callGRPC(func() net.Conn { return b.through(b.node.public, client) })
+}
+
+func (b *balancer) grpcAlone(client netip.Addr) bool {
+	b.t.Helper()
+	return b.callGRPC(func() net.Conn { return b.through(b.node.grpc, client) })
+}
+
+// callGRPC reports whether a client becomes one that connects with dial.
+func (b *balancer) callGRPC(dial func() net.Conn) bool {
+	b.t.Helper()
 	ctx := testwait.Context(b.t)
 	secured := insecure.NewCredentials()
 	if b.tls != nil {
 		secured = credentials.NewTLS(b.tls.Clone())
 	}
-	cc, err := grpc.NewClient("passthrough:///"+b.node.public, grpc.WithTransportCredentials(secured),
-		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return b.through(b.node.public, client), nil }))
+	cc, err := grpc.NewClient("passthrough:///127.0.0.1", grpc.WithTransportCredentials(secured),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return dial(), nil }))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -168,12 +180,14 @@ func TestProxyProtocol(t *testing.T) {
 proxy_protocol: true
 trusted_proxies: [127.0.0.1]
 tcp: {listen: "127.0.0.1:0", proxy_protocol: true, `+files+`}
-grpc: {shared: `+fmt.Sprint(tt.shared)+`}
+grpc: {listen: "127.0.0.1:0", proxy_protocol: true, shared: `+fmt.Sprint(tt.shared)+`}
 limits: {sessions_per_address: 1}
 broker: {kind: memory}
 `)
 			for b.version = 1; b.version <= 2; b.version++ {
-				ways := map[string]func(netip.Addr) bool{"WebSocket": b.webSocket, "events": b.events, "TCP": b.tcp, "gRPC": b.grpc}
+				ways := map[string]func(netip.Addr) bool{
+					"WebSocket": b.webSocket, "events": b.events, "TCP": b.tcp, "gRPC": b.grpc, "gRPC alone": b.grpcAlone,
+				}
 				for name, connects := range ways {
 					b.clients += 2
 					one, other := netip.AddrFrom4([4]byte{198, 51, 100, b.clients}), netip.AddrFrom4([4]byte{198, 51, 100, b.clients + 1})
@@ -208,24 +222,64 @@ func (b *balancer) strangers() {
 				t.Errorf("a client with the header %q got %q", header, text)
 			}
 		}
+		b.strangerOfGRPC(fmt.Sprintf("127.0.0.%d", 6+i), header)
+	}
+}
+
+// strangerOfGRPC is a client of the address of gRPC alone. If it sends a header, HTTP/2 does not begin as it has to, and the connection ends.
+func (b *balancer) strangerOfGRPC(from, header string) {
+	if header == "" {
+		if !b.callGRPC(func() net.Conn { return b.dial(b.node.grpc, from, "") }) {
+			b.t.Error("a client of gRPC without a header is refused")
+		}
+		return
+	}
+	preface := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00" // with empty settings
+	conn := b.dial(b.node.grpc, from, header+preface)
+	if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		b.t.Errorf("a client of gRPC with the header %q: %v", header, err)
 	}
 }
 
 // A connection of the balancer that does not begin with a header, or not with a valid one, is closed without an answer: at once, or after some seconds.
+// It is counted as refused, on every port.
 func TestProxyProtocolWithoutHeader(t *testing.T) {
 	t.Parallel()
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("TLS %t", secure), func(t *testing.T) { t.Parallel(); testWithoutHeader(t, secure) })
+	}
+}
+
+func testWithoutHeader(t *testing.T, secure bool) {
+	files := ""
+	if secure {
+		cert, _ := writeCertificate(t)
+		files = fmt.Sprintf("tls: {cert: %q, key: %q}", cert, cert)
+	}
 	b := &balancer{t: t}
-	b.node = startNodeWith(t, `
+	b.node = startNodeWith(t, files+`
 proxy_protocol: true
 trusted_proxies: [127.0.0.1]
-tcp: {listen: "127.0.0.1:0", proxy_protocol: true}
+tcp: {listen: "127.0.0.1:0", proxy_protocol: true, `+files+`}
+grpc: {listen: "127.0.0.1:0", proxy_protocol: true}
 broker: {kind: memory}
 `)
+	refused := func(want int) {
+		t.Helper()
+		b.node.eventuallyShown(fmt.Sprint(want, " connections are refused"), func(shown map[string]*dto.MetricFamily) bool {
+			return metric(shown["sluice_connections_refused_total"], "reason", "request") == float64(want)
+		})
+	}
+	ports := []string{b.node.public, b.node.tcp, b.node.grpc}
+	for i, address := range ports {
+		_, _ = io.Copy(io.Discard, b.dial(address, "127.0.0.1", "PROXY x\r\n")) // an error is that of a connection that is reset
+		refused(i + 1)
+	}
 	texts := []string{
 		"", "PROXY TCP4 198.51.100.1", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "PROXY TCP4 x y 1 2\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
 	}
 	var conns []net.Conn // which wait at the same time
-	for _, address := range []string{b.node.public, b.node.tcp} {
+	for _, address := range ports {
 		for _, text := range texts {
 			conns = append(conns, b.dial(address, "127.0.0.1", text))
 		}
@@ -236,4 +290,5 @@ broker: {kind: memory}
 			t.Errorf("after %q: %q, %v", texts[i%len(texts)], got, err)
 		}
 	}
+	refused(len(ports) + len(conns))
 }

@@ -98,6 +98,8 @@ type GRPC struct {
 	// Shared says that HTTP/2 on the public address may be anything, as behind a proxy that speaks HTTP/2 to its back ends. Otherwise HTTP/2 without
 	// encryption, and clients of TLS that offer nothing but h2, are taken for native gRPC, which costs less.
 	Shared bool `yaml:"shared"`
+	// ProxyProtocol is that of [Config] for the address Listen, which must not be empty then.
+	ProxyProtocol bool `yaml:"proxy_protocol"`
 }
 
 // RoleAll is the role of a node that is a hub and serves clients.

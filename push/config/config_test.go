@@ -224,7 +224,7 @@ var samples = map[string]string{
 	"auth.subscription_jwt.algorithms": "[HS256]", "auth.subscription_jwt.secret": "x", "auth.subscription_jwt.secret_file": "x", "auth.subscription_jwt.previous_secret_file": "x",
 	"auth.subscription_jwt.public_key_file": "x", "auth.subscription_jwt.jwks_url": "x", "auth.subscription_jwt.issuer": "x", "auth.subscription_jwt.audience": "[x]",
 	"role": "hub", "broker.kind": "kafka", "broker.nats.replicas": "2", "broker.nats.credentials": "x", "tls.cert": "x", "tls.key": "x",
-	"proxy_protocol": "true", "tcp.proxy_protocol": "true",
+	"proxy_protocol": "true", "tcp.proxy_protocol": "true", "grpc.proxy_protocol": "true",
 	"internal_tls.cert": "x", "internal_tls.key": "x", "internal_tls.client_ca": "x", "internal_tls.require_client": "true",
 	"tls.client_ca": "x", "tls.require_client": "true", "tcp.tls.client_ca": "x", "tcp.tls.require_client": "true", "auth.client_certificates": "true",
 }
@@ -240,7 +240,7 @@ func isRefusedAlone(key string) bool {
 	}
 	return slices.Contains([]string{
 		"role", "broker.kind", "broker.nats.replicas", "broker.nats.credentials",
-		"proxy_protocol", "tcp.proxy_protocol", "auth.client_certificates",
+		"proxy_protocol", "tcp.proxy_protocol", "grpc.proxy_protocol", "auth.client_certificates",
 	}, key)
 }
 

@@ -142,6 +142,12 @@ func (c *Config) checkProxyProtocol(r *report) {
 	if c.TCP.ProxyProtocol && len(c.TrustedProxies) == 0 && !strings.HasPrefix(c.TCP.Listen, UnixPrefix) {
 		r.invalid("tcp.proxy_protocol", why)
 	}
+	switch {
+	case c.GRPC.ProxyProtocol && c.GRPC.Listen == "":
+		r.invalid("grpc.proxy_protocol", "gRPC has no address of its own: set grpc.listen, or set proxy_protocol for the public address")
+	case c.GRPC.ProxyProtocol && len(c.TrustedProxies) == 0:
+		r.invalid("grpc.proxy_protocol", why)
+	}
 }
 
 func (t TLS) check(r *report, key string) {

@@ -58,7 +58,7 @@ func (g *Gateway) OriginRefused(r *http.Request) {
 	}
 }
 
-// RequestRefused counts a request that cannot be understood, or whose connection broke.
+// RequestRefused counts a request that cannot be understood, or whose connection broke, and a connection without a valid PROXY header.
 func (g *Gateway) RequestRefused() { g.counts.request.Add(1) }
 
 // ClientRefused counts a client, or one of its subscriptions, that was refused before it was connected.

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials"
+
+	"github.com/sluice-push/sluice/internal/sockopt"
+	"github.com/sluice-push/sluice/transport"
 )
 
 // errNoH2 refuses a client of TLS that did not agree on HTTP/2.
@@ -44,10 +47,15 @@ func (*security) AuthType() string { return "sluice" }
 type handshaker struct {
 	timeout    time.Duration // of a write; 0: none
 	sendBuffer int           // of the kernel; 0 leaves it to the system
+
+	begin func(raw net.Conn) error // reads what comes before the handshake
 }
 
 // ServerHandshake implements credentials.TransportCredentials. The server has set a deadline.
 func (h *handshaker) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if err := h.begin(raw); err != nil {
+		return nil, nil, err
+	}
 	s := &security{conn: &conn{Conn: raw, timeout: h.timeout}}
 	s.SecurityLevel = credentials.NoSecurity
 	if t, ok := raw.(*tls.Conn); ok {
@@ -64,6 +72,20 @@ func (h *handshaker) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 		_ = tcp.SetWriteBuffer(h.sendBuffer) // the connection works with the default buffer as well
 	}
 	return s.conn, s, nil
+}
+
+// readProxyHeader reads the PROXY header of a connection from a trusted proxy, and returns nil for all other connections. It counts a connection
+// without a valid header. Shutdown ends it.
+func (t *Transport) readProxyHeader(raw net.Conn) error {
+	p, ok := sockopt.Unwrap[*transport.ProxyConn](raw)
+	if !ok {
+		return nil
+	}
+	err := p.HandshakeContext(t.serving)
+	if err != nil && t.serving.Err() == nil {
+		t.gateway.RequestRefused()
+	}
+	return err
 }
 
 // below returns the connection below all that wrap it and say so, as tls.Conn does.

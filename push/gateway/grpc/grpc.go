@@ -82,7 +82,7 @@ func New(g *gateway.Gateway) *Transport {
 		answer = defaultTimeout
 	}
 	t.server = grpc.NewServer(
-		grpc.Creds(&handshaker{timeout: timeout, sendBuffer: max(o.SendBuffer, 0)}),
+		grpc.Creds(&handshaker{timeout: timeout, sendBuffer: max(o.SendBuffer, 0), begin: t.readProxyHeader}),
 		grpc.ForceServerCodecV2(t.codec),
 		grpc.InTapHandle(t.tap),
 		grpc.StreamInterceptor(t.interceptStream),
@@ -102,7 +102,8 @@ func New(g *gateway.Gateway) *Transport {
 }
 
 // Serve serves the connections of a listener, which it closes in the end. It returns nil after Shutdown. Connections of a listener of TLS are
-// served if they agree on h2, whether their handshake has been completed or not. It may be called for several listeners.
+// served if they agree on h2, whether their handshake has been completed or not. If the listener expects PROXY headers, see [transport.Proxy], the
+// address of a client is that of the header, with TLS above it or without. It may be called for several listeners.
 func (t *Transport) Serve(l net.Listener) error {
 	if err := t.server.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
 		return err

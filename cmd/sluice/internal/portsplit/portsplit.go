@@ -20,6 +20,9 @@ type Options struct {
 	Shared bool
 	// Timeout is how long the first bytes, or a handshake, may take; default 10 s.
 	Timeout time.Duration
+	// BadHeader is called for each connection that is closed because its PROXY header is missing, late or not valid; nil: nothing is called. Calls may
+	// be concurrent.
+	BadHeader func()
 }
 
 // split is a listener that is split in two.
@@ -131,6 +134,9 @@ func (s *split) decide(conn net.Conn) {
 // sideAfter reads from a connection until it is known which side it belongs to; nil if it belongs to none.
 func (s *split) sideAfter(conn net.Conn) (to *side, decided net.Conn) {
 	if p, ok := conn.(prelude); ok && p.HandshakeContext(s.ctx) != nil {
+		if s.BadHeader != nil && s.ctx.Err() == nil {
+			s.BadHeader()
+		}
 		return nil, conn
 	}
 	switch {

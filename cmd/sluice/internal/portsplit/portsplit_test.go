@@ -11,13 +11,16 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/sluice-push/sluice/cmd/sluice/internal/portsplit"
 	"github.com/sluice-push/sluice/internal/testwait"
+	"github.com/sluice-push/sluice/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -249,6 +252,47 @@ func TestStalledHandshake(t *testing.T) {
 			t.Errorf("connection %d is open: %v", i, err)
 		}
 	}
+}
+
+// TestBadHeader: a connection without a valid PROXY header is closed and counted, but not one that ends with the listener.
+func TestBadHeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := transport.NewMemory(0)
+		source, err := transport.Wrap(memory, &transport.Options{Proxy: &transport.Proxy{}})
+		must(t, err)
+		var bad atomic.Int64
+		http, _ := portsplit.New(source, portsplit.Options{BadHeader: func() { bad.Add(1) }})
+		dial := func(text string) net.Conn {
+			conn, err := memory.Dial(t.Context())
+			must(t, err)
+			t.Cleanup(func() { _ = conn.Close() })
+			_, err = io.WriteString(conn, text)
+			must(t, err)
+			return conn
+		}
+		dial("PROXY TCP4 192.0.2.7 192.0.2.8 1 2\r\nGET /")
+		conn, err := http.Accept()
+		must(t, err)
+		if got := conn.RemoteAddr().String(); got != "192.0.2.7:1" || bad.Load() != 0 {
+			t.Errorf("the address is %s, %d headers are bad", got, bad.Load())
+		}
+		must(t, conn.Close())
+		for i, text := range []string{"GET / HTTP/1.1\r\n\r\n", "PROXY x\r\n", "PROXY TCP4 192.0.2.7", ""} { // the last two are late
+			if got, err := io.ReadAll(dial(text)); len(got) > 0 || err != nil {
+				t.Errorf("%q: read %q, %v", text, got, err)
+			}
+			synctest.Wait()
+			if got := bad.Load(); got != int64(i+1) {
+				t.Errorf("%q: %d headers are bad, want %d", text, got, i+1)
+			}
+		}
+		dial("")
+		synctest.Wait()
+		must(t, http.Close())
+		if got := bad.Load(); got != 4 {
+			t.Errorf("%d headers are bad after Close, want 4", got)
+		}
+	})
 }
 
 // stallingConn is a client that sends so many bytes, and reads nothing.
