@@ -3,12 +3,15 @@ import java.io.*;
 import java.net.*;
 import java.net.http.*;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.*;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.*;
 import java.util.regex.*;
+import java.util.stream.*;
 
 // Harness has what the scenarios stand on: a node to talk to, clients that can be cut off, and waiting that ends.
 //
@@ -24,15 +27,18 @@ final class Harness {
     static final class Node {
         private static final HttpClient HTTP = HttpClient.newHttpClient();
         private final BufferedReader answers = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        private final String args; // of its command line, as JSON
         volatile String address;
 
-        Node() throws IOException {
+        // Node starts a node with a configuration, which the scenarios of the JavaScript client use too, and further arguments.
+        Node(String config, String... more) throws IOException {
+            String file = new File("../sdk/" + config).getCanonicalPath();
+            args = "[\"--config\", \"" + file + "\"" + Stream.of(more).map(arg -> ", \"" + arg + "\"").collect(Collectors.joining()) + "]";
             start();
         }
 
         private void start() throws IOException {
-            String config = new File("../sdk/node.yaml").getCanonicalPath();
-            String answer = ask("{\"do\": \"start\", \"args\": [\"--insecure\", \"--config\", \"" + config + "\"]}");
+            String answer = ask("{\"do\": \"start\", \"args\": " + args + "}");
             Matcher found = Pattern.compile("\"address\":\"([^\"]+)\"").matcher(answer);
             check(found.find(), "the test answers " + answer);
             address = found.group(1);
@@ -54,13 +60,31 @@ final class Harness {
         // api calls a method of the HTTP API.
         void api(String method, String request) throws IOException, InterruptedException {
             HttpRequest post = HttpRequest.newBuilder(URI.create("http://" + address + "/api/" + method))
-                .timeout(java.time.Duration.ofSeconds(PATIENCE)).POST(HttpRequest.BodyPublishers.ofString(request)).build();
+                .timeout(java.time.Duration.ofSeconds(PATIENCE)).header("X-API-Key", "key")
+                .POST(HttpRequest.BodyPublishers.ofString(request)).build();
             String reply = HTTP.send(post, HttpResponse.BodyHandlers.ofString()).body();
             check(reply.startsWith("{\"result\""), method + ": " + reply);
         }
 
         void publish(String channel, Object data) throws IOException, InterruptedException {
             api("publish", "{\"channel\": \"" + channel + "\", \"data\": " + data + "}");
+        }
+
+        // client returns a client that has not been told to connect yet. more sets further options.
+        Person client(Consumer<Options> more) throws Exception {
+            return new Person(this, more);
+        }
+
+        // connect returns a client that is connected.
+        Person connect(Consumer<Options> more) throws Exception {
+            Person person = client(more);
+            person.sdk.connect();
+            await(person.events, "connected");
+            return person;
+        }
+
+        Person connect() throws Exception {
+            return connect(options -> {});
         }
     }
 
@@ -69,6 +93,7 @@ final class Harness {
         private final Node node;
         private final ServerSocket listener;
         private final Set<Socket> sockets = ConcurrentHashMap.newKeySet();
+        private final AtomicInteger connections = new AtomicInteger();
         private volatile boolean offline;
 
         Line(Node node) throws IOException {
@@ -79,6 +104,11 @@ final class Harness {
 
         String url() {
             return "ws://127.0.0.1:" + listener.getLocalPort() + "/connection/websocket";
+        }
+
+        // connections is how many connections the client has made.
+        int connections() {
+            return connections.get();
         }
 
         // cut breaks the connections and refuses others until mend is called.
@@ -110,6 +140,7 @@ final class Harness {
                 server.close();
                 return;
             }
+            connections.incrementAndGet();
             sockets.addAll(List.of(client, server));
             run(() -> pump(client, server));
             run(() -> pump(server, client));
@@ -149,16 +180,15 @@ final class Harness {
         final Client sdk;
         private volatile String id; // of the newest connection
 
-        Person(Node node) throws Exception {
+        private Person(Node node, Consumer<Options> more) throws Exception {
             line = new Line(node);
             Options options = new Options();
             options.setData("{\"device\": \"till\"}".getBytes(StandardCharsets.UTF_8));
             options.setTimeout((int) (PATIENCE * 1000));
             options.setMinReconnectDelay(20);
             options.setMaxReconnectDelay(100);
+            more.accept(options);
             sdk = new Client(line.url(), options, this);
-            sdk.connect();
-            await(events, "connected");
         }
 
         String id() {
@@ -181,8 +211,20 @@ final class Harness {
             events.add("disconnected " + event.getCode() + " " + event.getReason());
         }
 
+        // onError notes the codes with which the node refuses requests of the client itself: to connect, and to refresh its connection.
+        @Override
+        public void onError(Client client, ErrorEvent event) {
+            Throwable error = event.getError() instanceof RefreshError ? ((RefreshError) event.getError()).getError() : event.getError();
+            if (error instanceof ReplyError) events.add("error " + ((ReplyError) error).getCode());
+        }
+
+        // follow makes a subscription and begins it. more sets further options.
+        Follower follow(String channel, Consumer<SubscriptionOptions> more) throws Exception {
+            return new Follower(sdk, channel, more);
+        }
+
         Follower follow(String channel) throws Exception {
-            return new Follower(sdk, channel);
+            return follow(channel, options -> {});
         }
 
         // cut breaks the connection and keeps the client from making another until line.mend is called.
@@ -198,12 +240,13 @@ final class Harness {
         final BlockingQueue<String> values = new LinkedBlockingQueue<>();
         final Subscription sdk;
 
-        Follower(Client client, String channel) throws Exception {
+        private Follower(Client client, String channel, Consumer<SubscriptionOptions> more) throws Exception {
             SubscriptionOptions options = new SubscriptionOptions();
             options.setPositioned(true);
             options.setRecoverable(true);
             options.setMinResubscribeDelay(20);
             options.setMaxResubscribeDelay(100);
+            more.accept(options);
             sdk = client.newSubscription(channel, options, this);
             sdk.subscribe();
         }
@@ -278,15 +321,23 @@ final class Harness {
 
     // awaitStart takes items until one starts as wanted, and returns it.
     static String awaitStart(BlockingQueue<String> queue, String want) throws InterruptedException {
-        for (;;) {
-            String item = next(queue, want);
-            if (item.startsWith(want)) return item;
-        }
+        return await(queue, item -> item.startsWith(want), want);
     }
 
     // await takes items until the wanted one.
     static void await(BlockingQueue<String> queue, String want) throws InterruptedException {
-        while (!next(queue, want).equals(want)) continue;
+        await(queue, want::equals, want);
+    }
+
+    // await takes items until one fits, and returns it. An error names the others.
+    private static String await(BlockingQueue<String> queue, Predicate<String> fits, String want) throws InterruptedException {
+        List<String> others = new ArrayList<>();
+        for (;;) {
+            String item = queue.poll(PATIENCE, TimeUnit.SECONDS);
+            check(item != null, "waited in vain for " + want + ", saw " + others);
+            if (fits.test(item)) return item;
+            others.add(item);
+        }
     }
 
     static void equal(Object got, Object want) {

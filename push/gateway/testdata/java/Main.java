@@ -6,7 +6,8 @@ import java.util.*;
 // Main runs the official Java client against a node of the test that starts it: Main NAME. Without a name it prints the names of all scenarios, as a
 // JSON array.
 final class Main {
-    private interface Scenario {
+    // Scenario is one of the tests: it is given a node, and fails by throwing.
+    interface Scenario {
         void run(Harness.Node node) throws Exception;
     }
 
@@ -22,11 +23,15 @@ final class Main {
 
     public static void main(String[] args) throws Exception {
         if (args.length == 0) {
-            System.out.println("[\"" + String.join("\", \"", SCENARIOS.keySet()) + "\"]");
+            List<String> names = new ArrayList<>(SCENARIOS.keySet());
+            names.addAll(Tokens.SCENARIOS.keySet());
+            System.out.println("[\"" + String.join("\", \"", names) + "\"]");
             return;
         }
         try {
-            SCENARIOS.get(args[0]).run(new Harness.Node());
+            Scenario scenario = Tokens.SCENARIOS.get(args[0]);
+            if (scenario != null) scenario.run(new Harness.Node("tokens.yaml"));
+            else SCENARIOS.get(args[0]).run(new Harness.Node("node.yaml", "--insecure"));
         } catch (Throwable e) {
             e.printStackTrace();
             System.exit(1);
@@ -41,7 +46,7 @@ final class Main {
 
     // walk makes all requests of the client.
     private static void walk(Harness.Node node) throws Exception {
-        Harness.Person person = new Harness.Person(node);
+        Harness.Person person = node.connect();
         List<Harness.Follower> others = new ArrayList<>();
         for (int i = 1; i <= 50; i++) others.add(person.follow("long:" + i));
         for (Harness.Follower other : others) other.begun(false, false);
@@ -82,7 +87,7 @@ final class Main {
 
     // recovers cuts the client off, again and again, while something is published.
     private static void recovers(Harness.Node node) throws Exception {
-        Harness.Person person = new Harness.Person(node);
+        Harness.Person person = node.connect();
         Harness.Follower news = person.follow("long:news");
         news.begun(false, false);
         int n = 0;
@@ -102,7 +107,7 @@ final class Main {
     // recoversFromNothing: a client that has subscribed to a channel without publications has an epoch and no offset. It recovers from the first
     // publication on.
     private static void recoversFromNothing(Harness.Node node) throws Exception {
-        Harness.Person person = new Harness.Person(node);
+        Harness.Person person = node.connect();
         Harness.Follower news = person.follow("long:news");
         news.begun(false, false);
         person.cut(); // and once more without any publication
@@ -116,7 +121,7 @@ final class Main {
     }
 
     private static void startsFresh(Harness.Node node) throws Exception {
-        Harness.Person person = new Harness.Person(node);
+        Harness.Person person = node.connect();
         Harness.Follower news = person.follow("long:news");
         Harness.Follower empty = person.follow("long:empty");
         news.begun(false, false);
@@ -141,7 +146,7 @@ final class Main {
 
     // resets: this version of the client does not know the codes 3014 and 2502. It comes back as after any other code, and recovers.
     private static void resets(Harness.Node node) throws Exception {
-        Harness.Person person = new Harness.Person(node);
+        Harness.Person person = node.connect();
         Harness.Follower news = person.follow("long:news");
         news.begun(false, false);
         int n = 0;
@@ -164,7 +169,7 @@ final class Main {
 
     // ends ends subscriptions and the connection from the server, with and without coming back.
     private static void ends(Harness.Node node) throws Exception {
-        Harness.Person person = new Harness.Person(node);
+        Harness.Person person = node.connect();
         Harness.Follower news = person.follow("news");
         Harness.Follower weather = person.follow("weather");
         news.begun(false, false);
