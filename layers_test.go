@@ -52,6 +52,7 @@ var layers = map[string]layer{
 	"session":        {ours: []string{"timingwheel", "workerpool", "transport", "transport/udp"}},
 	"websocket":      {ours: []string{"session", "websocket/wire"}},
 	"discovery":      {},
+	"rpc":            {ours: []string{"rpc/frame", "rpc/pending", "session"}},
 
 	// Registries; each adapter has one foreign dependency.
 	"discovery/discoverytest": {ours: []string{"discovery"}},

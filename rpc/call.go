@@ -1,0 +1,149 @@
+package rpc
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-push/sluice/rpc/frame"
+)
+
+// Func handles calls: it appends the body of the answer to dst, which is empty, and returns it. It must not keep dst, nor the body of the call.
+// ctx is the call's: see [Call.Context]. For one-way calls the answer is dropped. An error is sent as [Error] says. A panic is answered with
+// [Internal] and ends nothing else.
+type Func func(ctx context.Context, c *Call, dst []byte) ([]byte, error)
+
+// Interceptor runs around every [Func] of a server. It calls next, or returns an answer of its own.
+type Interceptor func(ctx context.Context, c *Call, dst []byte, next Func) ([]byte, error)
+
+// Call is a call on its way through a server. Its methods may be called by several goroutines until the handler returns, except for SetMetadata.
+type Call struct {
+	// Set when the call arrives.
+	conn     *serverConn
+	method   *method
+	sequence int32
+	kind     frame.Kind
+	protocol frame.Protocol
+	body     []byte
+	copied   *buffer // of body; nil while body is borrowed from the connection
+	metadata []Pair
+	reply    frame.Frame
+	deadline time.Time   // zero: none
+	canceled atomic.Bool // by the caller, so that an answer is of no use
+
+	ctx callContext
+}
+
+// Pair is a key and a value of metadata.
+type Pair struct{ Key, Value string }
+
+// Method returns the name of the method.
+func (c *Call) Method() string { return c.method.name }
+
+// Protocol returns the protocol of the call's message, which is that of the answer, too.
+func (c *Call) Protocol() frame.Protocol { return c.protocol }
+
+// IsOneWay reports whether the call is not answered.
+func (c *Call) IsOneWay() bool { return c.kind == frame.OneWay }
+
+// Body returns the body of the call. It is borrowed until the handler returns.
+func (c *Call) Body() []byte { return c.body }
+
+// Metadata returns the first value that the caller has sent for a key, and whether there is one.
+func (c *Call) Metadata(key string) (value string, ok bool) { return lookUp(c.metadata, key) }
+
+// AllMetadata returns all pairs that the caller has sent, in their order. They must not be changed.
+func (c *Call) AllMetadata() []Pair { return c.metadata }
+
+// SetMetadata adds a pair to the answer. Peers whose framing has no header do not get it.
+func (c *Call) SetMetadata(key, value string) { c.reply.Add(key, value) }
+
+// RemoteAddr returns the address of the caller.
+func (c *Call) RemoteAddr() net.Addr { return c.conn.session.RemoteAddr() }
+
+// Context returns the context of the call. It is done at the deadline that the caller has sent, when the caller cancels the call or is gone, and
+// when the handler has returned.
+func (c *Call) Context() context.Context { return &c.ctx }
+
+// From returns the call whose handler got ctx, or a context that was made from it; nil if there is none.
+func From(ctx context.Context) *Call {
+	c, _ := ctx.Value(callKey{}).(*Call)
+	return c
+}
+
+type callKey struct{}
+
+func lookUp(pairs []Pair, key string) (value string, ok bool) {
+	for i := range pairs {
+		if pairs[i].Key == key {
+			return pairs[i].Value, true
+		}
+	}
+	return "", false
+}
+
+// callContext is the context of a Call. It costs a channel and a timer only if it is waited for.
+type callContext struct {
+	call *Call
+
+	mu    sync.Mutex
+	done  chan struct{} // nil until Done was called
+	timer *time.Timer   // for the deadline; nil until Done was called
+	err   error         // not nil: the context is done
+}
+
+func (x *callContext) Deadline() (deadline time.Time, ok bool) {
+	return x.call.deadline, !x.call.deadline.IsZero()
+}
+
+func (x *callContext) Done() <-chan struct{} {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.done != nil {
+		return x.done
+	}
+	x.done = make(chan struct{})
+	switch {
+	case x.err != nil:
+		close(x.done)
+	case !x.call.deadline.IsZero():
+		x.timer = time.AfterFunc(time.Until(x.call.deadline), func() { x.end(context.DeadlineExceeded) })
+	}
+	return x.done
+}
+
+func (x *callContext) Err() error {
+	x.mu.Lock()
+	err, deadline := x.err, x.call.deadline
+	x.mu.Unlock()
+	if err == nil && !deadline.IsZero() && !time.Now().Before(deadline) {
+		x.end(context.DeadlineExceeded)
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
+func (x *callContext) Value(key any) any {
+	if _, ok := key.(callKey); ok {
+		return x.call
+	}
+	return nil
+}
+
+// end makes the context done. Only the first call has an effect.
+func (x *callContext) end(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.err != nil {
+		return
+	}
+	x.err = err
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+	if x.done != nil {
+		close(x.done)
+	}
+}

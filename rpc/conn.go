@@ -1,0 +1,381 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-push/sluice/rpc/frame"
+	"github.com/sluice-push/sluice/rpc/pending"
+	"github.com/sluice-push/sluice/session"
+)
+
+// ConnOptions are the settings of a [Conn]. For every number and duration, zero is the default and negative means no bound, or off.
+type ConnOptions struct {
+	// Form is the form of bodies where a [Request] has none; default JSON.
+	Form Form
+	// Framing is how frames are told apart; default TTHeader. Servers of Apache Thrift need one of the others, with which neither cancellation nor
+	// goaway travel, and deadlines in THeader only. [frame.Bare] exists in TTHeader only.
+	Framing frame.Framing
+	// Frame are the limits of frames, in both directions; nil is all defaults.
+	Frame *frame.Options
+	// MaxCalls bounds the calls that wait for their answers; default 4,096. Calls beyond it fail with [Overloaded].
+	MaxCalls int
+	// Compress is how bodies of at least CompressFrom bytes, default 1 KiB, are compressed; default not at all. [frame.Zlib] is for THeader,
+	// [frame.Gzip] for TTHeader with [frame.Bare], and no other peer understands it. Answers are compressed like their calls.
+	Compress     frame.Transform
+	CompressFrom int
+	// Heartbeat is for how long a connection may be silent before the server is asked for a sign of life; if there is none for as long again, the
+	// connection ends. Default 15 s. It works with servers of this package; others are left to the keep-alive of TCP.
+	Heartbeat time.Duration
+	// Interceptors run around every call, the first one outermost.
+	Interceptors []ClientInterceptor
+	// Session are the settings of the connection; nil is all defaults. MaxMessage is raised to the largest frame, the queue to what MaxCalls needs.
+	// TickInterval and Executor are not used.
+	Session *session.Options
+}
+
+// ClientInterceptor runs around a call: it calls next, or fails.
+type ClientInterceptor func(ctx context.Context, r *Request, in, out any, next DoFunc) error
+
+// DoFunc makes a call: see [Conn.Do].
+type DoFunc func(ctx context.Context, r *Request, in, out any) error
+
+func (o *ConnOptions) withDefaults() ConnOptions {
+	var out ConnOptions
+	if o != nil {
+		out = *o
+	}
+	if out.Form == nil {
+		out.Form = JSON
+	}
+	if out.Framing == 0 {
+		out.Framing = frame.TTHeader
+	}
+	if out.CompressFrom == 0 {
+		out.CompressFrom = 1 << 10
+	}
+	if out.Heartbeat == 0 {
+		out.Heartbeat = 15 * time.Second
+	}
+	out.MaxCalls = bound(out.MaxCalls, pending.DefaultLimit)
+	return out
+}
+
+// sessionOptions returns the settings of the session.
+func (o *ConnOptions) sessionOptions() *session.Options {
+	out := sessionOptions(o.Session, o.Frame)
+	out.TickInterval = max(o.Heartbeat, 0)
+	out.QueueFrames = max(out.QueueFrames, min(o.MaxCalls, 1<<20)+1024)
+	out.QueueBytes = max(out.QueueBytes, 4<<20)
+	return out
+}
+
+// dialect returns the dialect of calls whose bodies have a form.
+func (o *ConnOptions) dialect(f Form) frame.Dialect {
+	p := f.Protocol()
+	return frame.Dialect{Framing: o.Framing, Protocol: p, Wrapped: o.Framing == frame.TTHeader && p == frame.Protobuf}
+}
+
+// Conn is a connection to a server, over which any number of calls may be under way. All methods may be called concurrently.
+type Conn struct {
+	options ConnOptions
+	do      DoFunc // with interceptors
+	session *session.Session
+	client  *session.Client // of this connection only; nil if it is shared
+	codec   *frame.Codec
+	calls   *pending.Table[*Request]
+	closed  chan struct{} // closed when the connection has ended
+	err     error         // why; set before closed is closed
+
+	draining atomic.Bool   // no new calls
+	known    atomic.Bool   // the server is one of this package
+	late     atomic.Uint64 // answers to calls that did not wait any more
+
+	// Of the goroutine that reads.
+	heard  bool // something has arrived since the last tick
+	pinged bool // at the last tick, and nothing has arrived since
+}
+
+// Dial connects to a server. Networks are "tcp", "tcp4", "tcp6" and "unix". ctx bounds only connecting. Nil options are all defaults. The connection
+// does not come back when it has ended.
+func Dial(ctx context.Context, network, address string, o *ConnOptions) (*Conn, error) {
+	c := newConn(o)
+	c.client = session.NewClient(nil, nil, c.options.sessionOptions())
+	if err := c.dial(ctx, c.client, network, address); err != nil {
+		_ = c.client.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// NewConn makes calls over a connection that exists already. The connection belongs to the Conn.
+func NewConn(conn net.Conn, o *ConnOptions) (*Conn, error) {
+	c := newConn(o)
+	c.client = session.NewClient(nil, nil, c.options.sessionOptions())
+	_, err := c.client.ServeConn(conn, c.attach())
+	if err != nil {
+		_ = c.client.Close()
+		return nil, &Error{Code: Unavailable, Message: "the connection cannot be used: " + err.Error(), cause: err}
+	}
+	c.greet()
+	return c, nil
+}
+
+// greet lets a server of this package know that control frames are understood, before the first call, so that it can say that it will close.
+func (c *Conn) greet() {
+	if c.speaksControl() {
+		sendControl(c.session, keyPing, "1")
+	}
+}
+
+// speaksControl reports whether the server is one of this package.
+func (c *Conn) speaksControl() bool {
+	return c.known.Load() || c.options.Framing == frame.TTHeader && c.options.Form.Protocol() == frame.Bare
+}
+
+func newConn(o *ConnOptions) *Conn {
+	c := &Conn{options: o.withDefaults(), closed: make(chan struct{})}
+	c.codec = frame.New(c.options.Frame)
+	c.calls = pending.New[*Request](c.options.MaxCalls)
+	c.do = c.call
+	for i := len(c.options.Interceptors) - 1; i >= 0; i-- {
+		outer, next := c.options.Interceptors[i], c.do
+		c.do = func(ctx context.Context, r *Request, in, out any) error { return outer(ctx, r, in, out, next) }
+	}
+	return c
+}
+
+func (c *Conn) dial(ctx context.Context, client *session.Client, network, address string) error {
+	if _, err := client.DialWith(ctx, network, address, c.attach()); err != nil {
+		return &Error{Code: Unavailable, Message: fmt.Sprintf("cannot connect to %s: %v", address, err), cause: err}
+	}
+	c.greet()
+	return nil
+}
+
+func (c *Conn) attach() *session.Attach {
+	return &session.Attach{
+		Codec:   c.codec,
+		Made:    func(s *session.Session) { c.session = s },
+		Handler: &session.Handler{Message: c.message, Tick: c.tick, Close: c.ended},
+	}
+}
+
+// Call calls a method and waits for its answer. in is the argument, and out is set to the result; both are in the connection's form, and out may be
+// nil. The call ends early when ctx is done: then the server is told so. A deadline of ctx travels with the call.
+//
+// Errors are *[Error].
+func (c *Conn) Call(ctx context.Context, method string, in, out any) error {
+	r := requests.Get().(*Request) //nolint:forcetypeassert // the pool has nothing else
+	r.Method = method
+	err := c.Do(ctx, r, in, out)
+	r.Reset()
+	requests.Put(r)
+	return err
+}
+
+// Send calls a method that is not answered. That there is no error means that the call was sent, or will be, not that it was handled.
+func (c *Conn) Send(ctx context.Context, method string, in any) error {
+	return c.Do(ctx, &Request{Method: method, OneWay: true}, in, nil)
+}
+
+// Do makes the call that r describes, as Call does. r may be used again when Do has returned, and not earlier.
+func (c *Conn) Do(ctx context.Context, r *Request, in, out any) error { return c.do(ctx, r, in, out) }
+
+// call is Do without interceptors.
+func (c *Conn) call(ctx context.Context, r *Request, in, out any) error {
+	form := r.Form
+	if form == nil {
+		form = c.options.Form
+	}
+	if err := r.prepare(ctx, c, form, in); err != nil {
+		return err
+	}
+	if err := c.send(ctx, r); err != nil || r.OneWay {
+		return err
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		if c.take(r.frame.Sequence) == nil {
+			<-r.done // the answer, or the end of the connection, has come first
+			break
+		}
+		c.cancel(r.frame.Sequence)
+		return contextError(ctx)
+	}
+	if r.err != nil {
+		return r.err
+	}
+	if err := form.Parse(r.answer, out); err != nil {
+		return Errorf(BadMessage, "the result of %s: %w", r.Method, err)
+	}
+	return nil
+}
+
+// send sends a request that is prepared. If there is an error, the request waits for nothing.
+func (c *Conn) send(ctx context.Context, r *Request) error {
+	switch {
+	case ctx.Err() != nil:
+		return contextError(ctx)
+	case c.draining.Load():
+		return Errorf(Unavailable, "the connection is about to close")
+	}
+	id, err := c.calls.Add(r)
+	switch {
+	case errors.Is(err, pending.ErrFull):
+		return Errorf(Overloaded, "%d calls wait for answers", c.options.MaxCalls)
+	case err != nil:
+		return Errorf(Unavailable, "the connection has ended: %w", err)
+	}
+	r.frame.Sequence, r.frame.HeaderSequence = id, id
+	if r.OneWay {
+		c.take(id) // the id is new, and nothing will come for it
+	}
+	err = c.session.SendAs(encoder(&r.frame), r.body)
+	if err == nil {
+		return nil
+	}
+	if !r.OneWay && c.take(id) == nil {
+		<-r.done
+	}
+	if errors.Is(err, frame.ErrTooLarge) || errors.Is(err, frame.ErrUnsupported) {
+		return Errorf(BadMessage, "the call of %s cannot be sent: %w", r.Method, err)
+	}
+	return Errorf(Unavailable, "the call of %s was not sent: %w", r.Method, err)
+}
+
+// contextError returns the error of a call whose context is done.
+func contextError(ctx context.Context) error {
+	err := ctx.Err()
+	return &Error{Code: CodeOf(err), Message: err.Error(), cause: context.Cause(ctx)}
+}
+
+// cancel tells the server that the answer to a call is of no use any more.
+func (c *Conn) cancel(id int32) {
+	if c.speaksControl() {
+		sendControl(c.session, keyCancel, strconv.Itoa(int(id)))
+	}
+}
+
+// take removes a call from the table; nil if it does not wait any more. A connection that is about to close does so after the last one.
+func (c *Conn) take(id int32) *Request {
+	r, _ := c.calls.Take(id)
+	if c.draining.Load() {
+		c.endIfIdle()
+	}
+	return r
+}
+
+// endIfIdle ends a draining connection without calls.
+func (c *Conn) endIfIdle() {
+	if c.calls.Len() == 0 {
+		c.session.End(nil, session.ErrClosed)
+	}
+}
+
+// message takes the frame that the codec has found.
+func (c *Conn) message(_ *session.Session, body []byte) {
+	f := c.codec.Frame()
+	c.heard = true
+	switch f.Kind {
+	case frame.Reply, frame.Exception:
+		if f.Value(keyPeer) != nil {
+			c.known.Store(true)
+		}
+		if r, ok := c.calls.Take(f.Sequence); ok {
+			r.complete(f, body)
+		} else {
+			c.late.Add(1)
+		}
+		if c.draining.Load() {
+			c.endIfIdle()
+		}
+	case frame.Control:
+		if f.Value(keyGoaway) != nil {
+			c.draining.Store(true)
+			c.endIfIdle()
+		}
+	default:
+		c.session.Abort(fmt.Errorf("rpc: a server has sent a frame of the kind %v", f.Kind))
+	}
+	c.codec.Rest()
+}
+
+// tick looks after a silent connection.
+func (c *Conn) tick(s *session.Session) {
+	switch {
+	case c.heard:
+		c.pinged = false
+	case c.pinged:
+		s.Abort(errSilent)
+	case c.speaksControl():
+		c.pinged = true
+		sendControl(s, keyPing, "1")
+	}
+	c.heard = false
+}
+
+// errSilent says that a server did not answer a heartbeat.
+var errSilent = errors.New("rpc: the server has not answered a heartbeat")
+
+// ended fails all calls that wait.
+func (c *Conn) ended(_ *session.Session, info *session.CloseInfo) {
+	c.draining.Store(true)
+	c.err = info.Err
+	for _, r := range c.calls.Close(info.Err) {
+		r.fail(Errorf(Lost, "the connection ended before the answer: %w", info.Err))
+	}
+	close(c.closed)
+	if c.client != nil {
+		go func() { _ = c.client.Close() }() // waits for this function
+	}
+}
+
+// Close ends the connection at once. Calls that wait fail with [Lost].
+func (c *Conn) Close() error {
+	c.session.Close()
+	<-c.closed
+	return nil
+}
+
+// Shutdown ends the connection when all calls have their answers; new calls fail with [Unavailable]. If ctx is done first, it ends at once, and the
+// error is that of ctx.
+func (c *Conn) Shutdown(ctx context.Context) error {
+	c.draining.Store(true)
+	c.endIfIdle()
+	select {
+	case <-c.closed:
+		return nil
+	case <-ctx.Done():
+		_ = c.Close()
+		return ctx.Err()
+	}
+}
+
+// Done is closed when the connection has ended; then Err says why.
+func (c *Conn) Done() <-chan struct{} { return c.closed }
+
+// Err returns why the connection has ended, and nil before that.
+func (c *Conn) Err() error {
+	select {
+	case <-c.closed:
+		return c.err
+	default:
+		return nil
+	}
+}
+
+// Usable reports whether calls can be made: the connection has not ended, and the server has not asked to make no more calls.
+func (c *Conn) Usable() bool { return !c.draining.Load() }
+
+// Pending returns how many calls wait for their answers.
+func (c *Conn) Pending() int { return c.calls.Len() }
+
+// Late returns how many answers came to calls that did not wait for them any more.
+func (c *Conn) Late() uint64 { return c.late.Load() }

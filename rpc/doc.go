@@ -1,0 +1,60 @@
+// Package rpc makes calls to other programs: many at a time over one connection, each with its own deadline.
+//
+// A service is a function for each method:
+//
+//	srv := rpc.NewServer(nil)
+//	rpc.Handle(srv, "Echo", func(ctx context.Context, in *Request) (*Response, error) {
+//		return &Response{in.Text}, nil
+//	})
+//	err := srv.Serve(ln)
+//
+// And a caller:
+//
+//	conn, err := rpc.Dial(ctx, "tcp", address, nil)
+//	var out Response
+//	err = conn.Call(ctx, "Echo", &Request{"hi"}, &out)
+//
+// A server answers clients of all dialects of package rpc/frame on one port: those of this package, of Kitex (TTHeader), and of Apache Thrift (THeader,
+// framed, unframed). [Form] is what is in the bodies: [JSON], [Raw], or one of another package. A method may be handled in several forms.
+//
+// # The life of a call
+//
+//	Do ─► encode ─► table of pending calls ─► frame ──────────► decode ─► bounds ─► handler
+//	                     │                                         │                   │
+//	                     │ full: Overloaded                        │ no such method,   │ an error, a panic
+//	                     │                                         ▼ too many          ▼
+//	result or error ◄────┴─────────────────────────── frame ◄──────────── answer ◄─────┘
+//
+// A call ends once, by the first of these: its answer; its context, of which the server is told; the end of its connection. Its error is an *[Error],
+// whose [Code] says which it was. If [Refused] reports true, the handler has not begun, so that even a call that must not be carried out twice may
+// be made again.
+//
+// # Deadlines and cancellation
+//
+// The deadline of the caller's context travels, in milliseconds, and becomes that of the handler's context. When a caller gives up, its server gets a
+// control frame and cancels the handler's context. That context is also done when the connection ends. Deadlines need a header: THeader or TTHeader;
+// cancellation needs TTHeader, and a server of this package.
+//
+// # Handlers
+//
+// A handler runs in a goroutine of its own while there is one call to handle, or on Options.Executor. Methods that do not wait can run where the
+// connection is read: Method.Inline. Clients of Thrift expect answers in the order of their calls, so the calls of a connection of a framing without
+// [frame.FlagOutOfOrder], other than TTHeader, are handled one after the other.
+//
+// Answers that are ready while the messages of one read are handled leave in one write; calls that several goroutines make at the same time do, too.
+// Nothing waits for that.
+//
+// # Bounds
+//
+// Options bound the calls under way, of one connection and in all, and the bytes of their arguments. A call beyond them is answered at once with
+// [Overloaded]. On the other side, ConnOptions bound the calls that wait. A client that does not read its answers is not read from either, and ends after
+// the WriteTimeout of its session. A Conn waits as long for a server that does not read: longer, then, than the context of a call may allow.
+//
+// # The end of a connection
+//
+// [Server.Shutdown] loses no call. It tells clients that the connection will close, with the control frame that Kitex has for this, and handles
+// what still arrives. A [Conn] makes no new calls then ([Unavailable]), waits for its answers, and closes. Connections of other clients end when they have
+// been silent for Options.DrainGrace.
+//
+// A Conn that hears nothing for ConnOptions.Heartbeat asks its server for a sign of life.
+package rpc

@@ -1,0 +1,111 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluice-push/sluice/rpc/frame"
+)
+
+// Code says what kind of error ended a call. It travels in the answer, as the code of Thrift's TApplicationException. Applications may use any number
+// that is not among the constants; peers of other libraries have numbers of their own.
+type Code int32
+
+// The codes. Those up to 10 are Thrift's ([frame.UnknownMethod] and others).
+const (
+	Unknown       Code = 0 // any error that a handler returned, if it is not an *[Error]
+	UnknownMethod Code = 1 // the server has no such method, or not in the form of the call
+	BadSequence   Code = 4 // the sequence id is that of another call under way
+	Internal      Code = 6 // the handler panicked, or its answer could not be encoded
+	BadMessage    Code = 7 // the body of the call, or of the answer, could not be decoded
+
+	// Overloaded and Unavailable are refusals: the handler has not begun, so the same call may be made again, at another server.
+
+	Overloaded  Code = 2001 // too many calls are under way
+	Unavailable Code = 2002 // the connection could not take the call, or is about to close
+	// Lost says that the connection ended after the call had been sent. The handler may have run or not.
+	Lost Code = 2003
+	// DeadlineExceeded and Canceled are those of package context, which errors.Is recognizes.
+	DeadlineExceeded Code = 2004
+	Canceled         Code = 2005
+	// TooLarge says that a message is larger than the options of either side allow.
+	TooLarge Code = 2006
+)
+
+// Error is an error of a call. Handlers return one to choose the code; any other error is sent with [Unknown] and its text.
+type Error struct {
+	Code    Code
+	Message string // a text for people
+	// Remote is set if the error was in an answer. Otherwise it was made where the call was made.
+	Remote bool
+
+	cause error
+}
+
+// Errorf returns an error for a handler to return. A %w in the format is the error's cause, which does not travel.
+func Errorf(code Code, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Code: code, Message: err.Error(), cause: errors.Unwrap(err)}
+}
+
+// Error returns the text and the code.
+func (e *Error) Error() string {
+	if e.Message == "" {
+		return fmt.Sprintf("rpc: code %d", e.Code)
+	}
+	return fmt.Sprintf("rpc: %s (code %d)", e.Message, e.Code)
+}
+
+// Unwrap returns the cause, if the error has one on this side of the connection.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Is reports whether target is an *Error with the same code and no text, or the error of package context that means the same.
+func (e *Error) Is(target error) bool {
+	switch e.Code {
+	case DeadlineExceeded:
+		if target == context.DeadlineExceeded { //nolint:errorlint // Is compares with one error
+			return true
+		}
+	case Canceled:
+		if target == context.Canceled { //nolint:errorlint // the same
+			return true
+		}
+	default:
+	}
+	t, ok := target.(*Error) //nolint:errorlint // the same
+	return ok && t.Code == e.Code && t.Message == ""
+}
+
+// Refused reports whether a call failed before its handler began. Then it may be made again, even if it must not be carried out twice.
+func Refused(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && (e.Code == Overloaded || e.Code == Unavailable)
+}
+
+// CodeOf returns the code of an error, which is [Unknown] if the error is not of this package.
+func CodeOf(err error) Code {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e.Code
+	case errors.Is(err, context.DeadlineExceeded):
+		return DeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		return Canceled
+	}
+	return Unknown
+}
+
+// exceptionOf returns an error in the form in which it travels.
+func exceptionOf(err error) frame.ApplicationException {
+	var e *Error
+	if errors.As(err, &e) {
+		return frame.ApplicationException{Code: int32(e.Code), Message: e.Message}
+	}
+	var x *frame.ApplicationException
+	if errors.As(err, &x) {
+		return *x
+	}
+	return frame.ApplicationException{Code: int32(CodeOf(err)), Message: err.Error()}
+}

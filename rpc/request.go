@@ -1,0 +1,120 @@
+package rpc
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sluice-push/sluice/rpc/frame"
+)
+
+// Request is a call that a client makes. It keeps its memory, so that calls which use one Request again and again do not allocate. It is used for one
+// call at a time, and not copied.
+type Request struct {
+	Method string
+	// Form is the form of the bodies; nil is that of the connection.
+	Form Form
+	// Metadata is sent with the call, if the framing has headers.
+	Metadata []Pair
+	// OneWay is for methods that are not answered.
+	OneWay bool
+
+	// Set by Do.
+	frame    frame.Frame
+	body     []byte
+	done     chan struct{} // has an element when answer, metadata and err are set
+	answer   []byte
+	metadata []Pair // of the answer
+	err      error
+}
+
+var requests = sync.Pool{New: func() any { return new(Request) }}
+
+// Reset empties the request and keeps its memory, up to 64 KiB for each body.
+func (r *Request) Reset() {
+	r.Method, r.Form, r.OneWay, r.err = "", nil, false, nil
+	r.Metadata, r.metadata = r.Metadata[:0], r.metadata[:0]
+	r.body, r.answer = kept(r.body), kept(r.answer)
+}
+
+// kept returns memory to use again.
+func kept(b []byte) []byte {
+	if cap(b) > keptBuffer {
+		return nil
+	}
+	return b[:0]
+}
+
+// Reply returns the body of the last answer. It is valid until the request is used again.
+func (r *Request) Reply() []byte { return r.answer }
+
+// ReplyMetadata returns the first value that came with the last answer for a key, and whether there is one.
+func (r *Request) ReplyMetadata(key string) (value string, ok bool) { return lookUp(r.metadata, key) }
+
+// prepare makes the frame and the body.
+func (r *Request) prepare(ctx context.Context, c *Conn, form Form, in any) (err error) {
+	if r.done == nil {
+		r.done = make(chan struct{}, 1)
+	}
+	r.answer, r.metadata, r.err = r.answer[:0], r.metadata[:0], nil
+	if r.body, err = form.Append(r.body[:0], in); err != nil {
+		return Errorf(BadMessage, "the arguments of %s: %w", r.Method, err)
+	}
+	o := &c.options
+	if most := frameBytes(o.Frame); len(r.body) > most {
+		return Errorf(TooLarge, "the arguments of %s have %d bytes, at most %d are allowed", r.Method, len(r.body), most)
+	}
+	f := &r.frame
+	f.Reset()
+	f.Dialect, f.Kind = o.dialect(form), frame.Call
+	if r.OneWay {
+		f.Kind = frame.OneWay
+	}
+	f.SetMethod(r.Method)
+	if !f.Dialect.Framing.HasHeader() {
+		return nil
+	}
+	f.Flags = frame.FlagOutOfOrder
+	for i := range r.Metadata {
+		f.Add(r.Metadata[i].Key, r.Metadata[i].Value)
+	}
+	if o.Compress != 0 && o.CompressFrom >= 0 && len(r.body) >= o.CompressFrom {
+		f.Transforms = append(f.Transforms, o.Compress)
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		ms := strconv.FormatInt(max(1, (time.Until(deadline)+time.Millisecond-1).Milliseconds()), 10)
+		if f.Dialect.Framing == frame.TTHeader {
+			f.AddInt(intTimeout, ms)
+		} else {
+			f.Add(keyTimeout, ms)
+		}
+	}
+	return nil
+}
+
+// complete sets the answer.
+func (r *Request) complete(f *frame.Frame, body []byte) {
+	for i := range f.Pairs {
+		if key := string(f.Pairs[i].Key); key != keyPeer {
+			r.metadata = append(r.metadata, Pair{key, string(f.Pairs[i].Value)})
+		}
+	}
+	if f.Kind == frame.Exception {
+		x, err := frame.ParseException(f.Dialect.Protocol, body)
+		if err != nil {
+			r.fail(Errorf(BadMessage, "the error that was answered: %w", err))
+			return
+		}
+		r.fail(&Error{Code: Code(x.Code), Message: x.Message, Remote: true})
+		return
+	}
+	r.answer = append(r.answer, body...)
+	r.done <- struct{}{}
+}
+
+// fail sets the error.
+func (r *Request) fail(err error) {
+	r.err = err
+	r.done <- struct{}{}
+}

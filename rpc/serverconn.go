@@ -1,0 +1,333 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sluice-push/sluice/rpc/frame"
+	"github.com/sluice-push/sluice/session"
+)
+
+// serverConn is one connection of a server.
+type serverConn struct {
+	server  *Server
+	session *session.Session
+	codec   *frame.Codec
+
+	announced bool // an answer has said that this is package rpc; of the goroutine that reads
+
+	mu       sync.Mutex
+	calls    map[int32]*Call // by sequence id, until they are answered
+	running  int             // calls under way, until their answers are sent
+	bytes    int             // of their bodies
+	control  bool            // the peer sends TTHeader frames, so it understands control frames
+	draining bool
+	last     time.Time   // when the last call began or ended, while draining
+	grace    *time.Timer // ends a silent connection while draining
+	ended    bool
+}
+
+func (srv *Server) open(s *session.Session) error {
+	c := &serverConn{server: srv, session: s, codec: frame.New(srv.options.Frame), calls: map[int32]*Call{}}
+	s.SetCodec(c.codec)
+	s.SetValue(c)
+	srv.mu.Lock()
+	srv.conns[c] = struct{}{}
+	srv.mu.Unlock()
+	return nil
+}
+
+// message takes the frame that the codec has found.
+func (c *serverConn) message(body []byte) {
+	f := c.codec.Frame()
+	switch f.Kind {
+	case frame.Call, frame.OneWay:
+		c.begin(f, body)
+	case frame.Control:
+		c.controlled(f)
+	default:
+		c.session.Abort(fmt.Errorf("rpc: a client has sent a frame of the kind %v", f.Kind))
+	}
+	c.codec.Rest()
+}
+
+// controlled takes a frame about the connection.
+func (c *serverConn) controlled(f *frame.Frame) {
+	c.mu.Lock()
+	c.control = true
+	c.mu.Unlock()
+	if value := f.Value(keyPing); value != nil {
+		sendControl(c.session, keyPing, string(value))
+	}
+	if id := cancelOf(f); id != 0 {
+		c.mu.Lock()
+		call := c.calls[id]
+		c.mu.Unlock()
+		if call != nil && call.canceled.CompareAndSwap(false, true) {
+			c.server.counts.canceled.Add(1)
+			call.ctx.end(context.Canceled)
+		}
+	}
+}
+
+// begin begins a call.
+func (c *serverConn) begin(f *frame.Frame, body []byte) {
+	counts := &c.server.counts
+	counts.calls.Add(1)
+	call := &Call{conn: c, sequence: f.Sequence, kind: f.Kind, protocol: f.Dialect.Protocol, body: body}
+	call.ctx.call = call
+	if f.Kind == frame.OneWay {
+		counts.oneWay.Add(1)
+	} else {
+		call.reply.Answer(f, frame.Reply)
+		if f.Dialect.Framing == frame.TTHeader && !c.announced {
+			c.announced = true
+			call.reply.Add(keyPeer, "1")
+		}
+	}
+	err := c.admit(call, f)
+	if err != nil {
+		counts.refused.Add(1)
+		call.answer(nil, err)
+		return
+	}
+	inOrder := f.Dialect.Framing != frame.TTHeader && f.Flags&frame.FlagOutOfOrder == 0
+	if call.method.Inline || inOrder {
+		call.run()
+		return
+	}
+	call.copied = newBuffer()
+	call.copied.b = append(call.copied.b, body...)
+	call.body = call.copied.b
+	c.server.running.Add(1)
+	run := func() {
+		defer c.server.running.Done()
+		call.run()
+	}
+	if e := c.server.options.Executor; e == nil {
+		go run()
+	} else if err := e.TrySubmit(c.session.ID(), run); err != nil {
+		counts.refused.Add(1)
+		call.end(nil, Errorf(Overloaded, "too many calls wait: %w", err))
+		c.server.running.Done()
+	}
+}
+
+// admit finds the method of a call and counts the call as under way, or returns the error with which it is refused.
+func (c *serverConn) admit(call *Call, f *frame.Frame) error {
+	var otherwise bool
+	call.method, otherwise = c.server.method(f.Method, call.protocol)
+	switch {
+	case call.method == nil && otherwise:
+		return Errorf(UnknownMethod, "the method %q is not handled in the protocol %v", f.Method, call.protocol)
+	case call.method == nil:
+		return Errorf(UnknownMethod, "there is no method %q", f.Method)
+	}
+	for i := range f.Pairs {
+		if string(f.Pairs[i].Key) != keyTimeout {
+			call.metadata = append(call.metadata, Pair{string(f.Pairs[i].Key), string(f.Pairs[i].Value)})
+		}
+	}
+	call.deadline = deadlineOf(f)
+	o := &c.server.options
+	if c.server.calls.Add(1) > int64(o.MaxAllCalls) {
+		c.server.calls.Add(-1)
+		return Errorf(Overloaded, "the server has %d calls under way", o.MaxAllCalls)
+	}
+	c.mu.Lock()
+	c.control = c.control || f.Dialect.Framing == frame.TTHeader
+	err := c.addLocked(call, o)
+	c.mu.Unlock()
+	switch {
+	case err != nil:
+		c.server.calls.Add(-1)
+	case c.server.closing.Load():
+		call.ctx.end(context.Canceled)
+	}
+	return err
+}
+
+func (c *serverConn) addLocked(call *Call, o *Options) error {
+	switch {
+	case c.running >= o.MaxCalls:
+		return Errorf(Overloaded, "the connection has %d calls under way", o.MaxCalls)
+	case c.bytes+len(call.body) > o.MaxBytes && c.running > 0:
+		return Errorf(Overloaded, "the calls of the connection have %d bytes", c.bytes)
+	case c.calls[call.sequence] != nil:
+		return Errorf(BadSequence, "another call has the sequence id %d", call.sequence)
+	}
+	c.calls[call.sequence] = call
+	c.running++
+	c.bytes += len(call.body)
+	if c.draining {
+		c.last = time.Now()
+	}
+	return nil
+}
+
+// deadlineOf returns the time until which a frame wants its answer, zero if it does not say so.
+func deadlineOf(f *frame.Frame) time.Time {
+	text := f.Value(keyTimeout)
+	if f.Dialect.Framing == frame.TTHeader {
+		text = f.Int(intTimeout)
+	}
+	if len(text) == 0 {
+		return time.Time{}
+	}
+	ms, err := strconv.ParseInt(string(text), 10, 32)
+	if err != nil || ms <= 0 {
+		return time.Time{} // as Kitex has it: no time-out
+	}
+	return time.Now().Add(time.Duration(ms) * time.Millisecond)
+}
+
+// run handles a call and answers it.
+func (c *Call) run() {
+	answer := newBuffer()
+	body, err := c.handle(answer.b)
+	if cap(body) > 0 {
+		answer.b = body[:0]
+	}
+	if err != nil {
+		c.conn.server.counts.failed.Add(1)
+	}
+	c.end(body, err)
+	answer.release()
+}
+
+// handle calls the handler. A panic, and the end of the goroutine, become errors.
+func (c *Call) handle(dst []byte) (body []byte, err error) {
+	if ctxErr := c.ctx.Err(); ctxErr != nil {
+		return nil, Errorf(CodeOf(ctxErr), "the call came too late: %w", ctxErr)
+	}
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		value := recover() // nil: runtime.Goexit, after which the goroutine ends
+		body, err = nil, Errorf(Internal, "the handler of %s has panicked", c.method.name)
+		srv := c.conn.server
+		srv.counts.panics.Add(1)
+		srv.options.Logger.Error("a handler of a method has panicked", "method", c.method.name, "panic", value, "stack", string(debug.Stack()))
+		if value == nil {
+			srv.counts.failed.Add(1)
+			c.end(nil, err)
+		}
+	}()
+	body, err = c.method.run(&c.ctx, c, dst)
+	returned = true
+	return body, err
+}
+
+// end answers a call that was under way, and forgets it. The client may use its sequence id again as soon as it has the answer.
+func (c *Call) end(body []byte, err error) {
+	conn := c.conn
+	conn.mu.Lock()
+	delete(conn.calls, c.sequence)
+	conn.mu.Unlock()
+	if !c.canceled.Load() {
+		c.answer(body, err)
+	}
+	c.ctx.end(context.Canceled)
+	if c.copied != nil {
+		c.copied.release()
+	}
+	conn.server.calls.Add(-1)
+	conn.mu.Lock()
+	defer conn.mu.Unlock()
+	conn.running--
+	conn.bytes -= len(c.body)
+	if conn.draining {
+		conn.last = time.Now()
+	}
+}
+
+// answer sends the answer to a call, if it is not one-way. If the answer cannot be sent, the caller is told that, or the connection is ending.
+func (c *Call) answer(body []byte, err error) {
+	if c.kind == frame.OneWay {
+		return
+	}
+	if !c.reply.Dialect.Framing.HasHeader() {
+		c.reply.Pairs = nil
+	}
+	if most := frameBytes(c.conn.server.options.Frame); err == nil && len(body) > most {
+		err = Errorf(TooLarge, "the answer has %d bytes, at most %d are allowed", len(body), most)
+	}
+	if err == nil {
+		err = c.conn.session.SendAs(encoder(&c.reply), body)
+		if err == nil || errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrTimeout) || errors.Is(err, session.ErrQueueFull) {
+			return
+		}
+		c.reply.Pairs = nil
+	}
+	x := exceptionOf(err)
+	c.reply.Kind = frame.Exception
+	if err = c.conn.session.SendAs(&c.reply, x.AppendBody(nil, c.protocol)); err != nil && !errors.Is(err, session.ErrClosed) {
+		c.conn.session.Abort(fmt.Errorf("rpc: an answer cannot be sent: %w", err))
+	}
+}
+
+// cancelAll makes the contexts of all calls done.
+func (c *serverConn) cancelAll(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, call := range c.calls {
+		call.ctx.end(err)
+	}
+}
+
+// drain tells the client to make no more calls, and ends the connection when it is silent.
+func (c *serverConn) drain() {
+	c.mu.Lock()
+	if c.draining || c.ended {
+		c.mu.Unlock()
+		return
+	}
+	c.draining, c.last = true, time.Now()
+	c.grace = time.AfterFunc(c.server.options.DrainGrace, c.endIfSilent)
+	tell := c.control
+	c.mu.Unlock()
+	if tell {
+		sendControl(c.session, keyGoaway, "1")
+	}
+}
+
+// endIfSilent ends a draining connection on which nothing has happened for a while.
+func (c *serverConn) endIfSilent() {
+	c.mu.Lock()
+	wait := c.server.options.DrainGrace
+	if c.running == 0 {
+		wait -= time.Since(c.last)
+	}
+	if !c.ended && wait > 0 {
+		c.grace.Reset(wait)
+	}
+	c.mu.Unlock()
+	if wait <= 0 {
+		c.session.End(nil, session.ErrServerClosed)
+	}
+}
+
+// close is called when the connection has ended.
+func (c *serverConn) close(info *session.CloseInfo) {
+	c.mu.Lock()
+	c.ended = true
+	if c.grace != nil {
+		c.grace.Stop()
+	}
+	c.mu.Unlock()
+	c.cancelAll(context.Canceled)
+	c.server.mu.Lock()
+	delete(c.server.conns, c)
+	c.server.mu.Unlock()
+	var broken *frame.Error
+	if info.By == session.ByError || errors.As(info.Err, &broken) || info.By == session.ByPanic {
+		c.server.options.Logger.Info("a connection was broken", "client", c.session.RemoteAddr(), "by", info.By.String(), "error", info.Err)
+	}
+}
