@@ -109,9 +109,9 @@ func TestCommands(t *testing.T) {
 
 // TestDrySubscriptions: where the limit runs dry, a client gets more subscriptions, and each of them is counted once.
 func TestDrySubscriptions(t *testing.T) {
-	var counted []push.ClientInfo
+	counted := make(chan push.ClientInfo, 10)
 	p := newPlaceWith(t, nil, &hub.Options{
-		SubscriptionsPerSession: 2, DrySubscriptions: true, Exceeded: func(c push.ClientInfo) { counted = append(counted, c) },
+		SubscriptionsPerSession: 2, DrySubscriptions: true, Exceeded: func(c push.ClientInfo) { counted <- c },
 	})
 	c := p.subscriber("a")
 	for id, name := range []string{"b", "c", "d"} {
@@ -120,8 +120,8 @@ func TestDrySubscriptions(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	if len(counted) != 2 || counted[0].Client == "" {
-		t.Errorf("%d subscriptions were counted: %+v", len(counted), counted)
+	if n, c := len(counted), testwait.Receive(t, counted); n != 2 || c.Client == "" {
+		t.Errorf("%d subscriptions were counted, the first of %+v", n, c)
 	}
 }
 

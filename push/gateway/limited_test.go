@@ -59,6 +59,7 @@ func TestTooManyCommands(t *testing.T) {
 func TestLongFrame(t *testing.T) {
 	const command, all = 256, 20 << 10
 	p := newPlace(t, &gateway.Options{MessageBytes: command, FrameBytes: all})
+	p.log.expect(`msg="limit exceeded"`)
 	c := p.client()
 	ping := func(id, size int) string {
 		text := fmt.Sprintf(`{"id":%d,"ping":{},"x":"`, id)
