@@ -54,6 +54,10 @@ var layers = map[string]layer{
 	"discovery":      {},
 	"rpc":            {ours: []string{"rpc/frame", "rpc/pending", "session"}},
 
+	// Forms of bodies; each has one foreign dependency.
+	"rpc/protobuf": {ours: []string{"rpc", "rpc/frame"}, foreign: []string{"google.golang.org/protobuf"}},
+	"rpc/thrift":   {ours: []string{"rpc", "rpc/frame"}, foreign: []string{"github.com/apache/thrift"}},
+
 	// Registries; each adapter has one foreign dependency.
 	"discovery/discoverytest": {ours: []string{"discovery"}},
 	"discovery/etcd":          {ours: []string{"discovery"}, foreign: []string{"go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/api/v3"}},

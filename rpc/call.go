@@ -48,6 +48,9 @@ func (c *Call) Protocol() frame.Protocol { return c.protocol }
 // IsOneWay reports whether the call is not answered.
 func (c *Call) IsOneWay() bool { return c.kind == frame.OneWay }
 
+// SetOneWay has the call not answered, although the caller did not say that. Some clients of Thrift send one-way calls like that.
+func (c *Call) SetOneWay() { c.kind = frame.OneWay }
+
 // Body returns the body of the call. It is borrowed until the handler returns.
 func (c *Call) Body() []byte { return c.body }
 

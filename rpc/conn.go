@@ -93,6 +93,7 @@ type Conn struct {
 	err     error         // why; set before closed is closed
 
 	draining atomic.Bool   // no new calls
+	greeted  atomic.Bool   // a frame has said that this is a client of this package
 	known    atomic.Bool   // the server is one of this package
 	late     atomic.Uint64 // answers to calls that did not wait any more
 
@@ -129,6 +130,7 @@ func NewConn(conn net.Conn, o *ConnOptions) (*Conn, error) {
 // greet lets a server of this package know that control frames are understood, before the first call, so that it can say that it will close.
 func (c *Conn) greet() {
 	if c.speaksControl() {
+		c.greeted.Store(true)
 		sendControl(c.session, keyPing, "1")
 	}
 }
@@ -234,6 +236,9 @@ func (c *Conn) send(ctx context.Context, r *Request) error {
 		return Errorf(Unavailable, "the connection has ended: %w", err)
 	}
 	r.frame.Sequence, r.frame.HeaderSequence = id, id
+	if r.frame.Dialect.Framing == frame.TTHeader && !c.greeted.Swap(true) {
+		r.frame.Add(keyPeer, "1")
+	}
 	if r.OneWay {
 		c.take(id) // the id is new, and nothing will come for it
 	}
@@ -373,6 +378,9 @@ func (c *Conn) Err() error {
 
 // Usable reports whether calls can be made: the connection has not ended, and the server has not asked to make no more calls.
 func (c *Conn) Usable() bool { return !c.draining.Load() }
+
+// Form returns the form of bodies where a Request has none.
+func (c *Conn) Form() Form { return c.options.Form }
 
 // Pending returns how many calls wait for their answers.
 func (c *Conn) Pending() int { return c.calls.Len() }

@@ -11,7 +11,7 @@ import (
 const (
 	// keyGoaway is Kitex's: its server announces that it will close the connection.
 	keyGoaway = "crrst"
-	// keyPeer is in the first answer of a connection, and says that the server knows the two keys below.
+	// keyPeer is in the first call and the first answer of a connection, and says that the sender is of this package: that it knows all these keys.
 	keyPeer   = "sluice"
 	keyCancel = "sluice.cancel" // the caller has no use for the answer to the call with this sequence id
 	keyPing   = "sluice.ping"   // is answered with a control frame with the same pair

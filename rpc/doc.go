@@ -52,9 +52,9 @@
 //
 // # The end of a connection
 //
-// [Server.Shutdown] loses no call. It tells clients that the connection will close, with the control frame that Kitex has for this, and handles
-// what still arrives. A [Conn] makes no new calls then ([Unavailable]), waits for its answers, and closes. Connections of other clients end when they have
-// been silent for Options.DrainGrace.
+// [Server.Shutdown] loses no call of clients of this package. It tells them that the connection will close, with the control frame that Kitex has for
+// this, and handles what still arrives. A [Conn] makes no new calls then ([Unavailable]), waits for its answers, and closes. Other connections end
+// when they have been silent for Options.DrainGrace.
 //
 // A Conn that hears nothing for ConnOptions.Heartbeat asks its server for a sign of life.
 package rpc

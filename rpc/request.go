@@ -52,6 +52,9 @@ func (r *Request) Reply() []byte { return r.answer }
 // ReplyMetadata returns the first value that came with the last answer for a key, and whether there is one.
 func (r *Request) ReplyMetadata(key string) (value string, ok bool) { return lookUp(r.metadata, key) }
 
+// AllReplyMetadata returns all pairs that came with the last answer, in their order. They are valid until the request is used again.
+func (r *Request) AllReplyMetadata() []Pair { return r.metadata }
+
 // prepare makes the frame and the body.
 func (r *Request) prepare(ctx context.Context, c *Conn, form Form, in any) (err error) {
 	if r.done == nil {

@@ -25,7 +25,9 @@ type serverConn struct {
 	calls    map[int32]*Call // by sequence id, until they are answered
 	running  int             // calls under way, until their answers are sent
 	bytes    int             // of their bodies
-	control  bool            // the peer sends TTHeader frames, so it understands control frames
+	known    bool            // the peer is one of this package
+	shared   bool            // the peer has many calls under way: Kitex, if it is not known
+	told     bool            // the peer knows that the connection will close
 	draining bool
 	last     time.Time   // when the last call began or ended, while draining
 	grace    *time.Timer // ends a silent connection while draining
@@ -59,7 +61,7 @@ func (c *serverConn) message(body []byte) {
 // controlled takes a frame about the connection.
 func (c *serverConn) controlled(f *frame.Frame) {
 	c.mu.Lock()
-	c.control = true
+	c.known = true // no other client sends such frames
 	c.mu.Unlock()
 	if value := f.Value(keyPing); value != nil {
 		sendControl(c.session, keyPing, string(value))
@@ -129,7 +131,7 @@ func (c *serverConn) admit(call *Call, f *frame.Frame) error {
 		return Errorf(UnknownMethod, "there is no method %q", f.Method)
 	}
 	for i := range f.Pairs {
-		if string(f.Pairs[i].Key) != keyTimeout {
+		if key := string(f.Pairs[i].Key); key != keyTimeout && key != keyPeer {
 			call.metadata = append(call.metadata, Pair{string(f.Pairs[i].Key), string(f.Pairs[i].Value)})
 		}
 	}
@@ -140,7 +142,10 @@ func (c *serverConn) admit(call *Call, f *frame.Frame) error {
 		return Errorf(Overloaded, "the server has %d calls under way", o.MaxAllCalls)
 	}
 	c.mu.Lock()
-	c.control = c.control || f.Dialect.Framing == frame.TTHeader
+	if f.Dialect.Framing == frame.TTHeader {
+		c.known = c.known || f.Value(keyPeer) != nil
+		c.shared = c.shared || f.Flags&frame.FlagOutOfOrder != 0
+	}
 	err := c.addLocked(call, o)
 	c.mu.Unlock()
 	switch {
@@ -240,11 +245,15 @@ func (c *Call) end(body []byte, err error) {
 	}
 	conn.server.calls.Add(-1)
 	conn.mu.Lock()
-	defer conn.mu.Unlock()
 	conn.running--
 	conn.bytes -= len(c.body)
 	if conn.draining {
 		conn.last = time.Now()
+	}
+	tell := conn.tellLocked(false)
+	conn.mu.Unlock()
+	if tell {
+		sendControl(conn.session, keyGoaway, "1")
 	}
 }
 
@@ -291,11 +300,22 @@ func (c *serverConn) drain() {
 	}
 	c.draining, c.last = true, time.Now()
 	c.grace = time.AfterFunc(c.server.options.DrainGrace, c.endIfSilent)
-	tell := c.control
+	tell := c.tellLocked(false)
 	c.mu.Unlock()
 	if tell {
 		sendControl(c.session, keyGoaway, "1")
 	}
+}
+
+// tellLocked reports whether the client is to be told now that the connection will close. Clients of Kitex that have one call at a time would take the
+// frame for an answer; those of 0.16.1 that share connections end theirs at once, so they are told when they wait for nothing, or have been busy for
+// the whole grace.
+func (c *serverConn) tellLocked(isLate bool) bool {
+	if !c.draining || c.told || !(c.known || c.shared && (c.running == 0 || isLate)) {
+		return false
+	}
+	c.told = true
+	return true
 }
 
 // endIfSilent ends a draining connection on which nothing has happened for a while.
@@ -308,9 +328,13 @@ func (c *serverConn) endIfSilent() {
 	if !c.ended && wait > 0 {
 		c.grace.Reset(wait)
 	}
+	tell := c.tellLocked(true)
 	c.mu.Unlock()
-	if wait <= 0 {
+	switch {
+	case wait <= 0:
 		c.session.End(nil, session.ErrServerClosed)
+	case tell:
+		sendControl(c.session, keyGoaway, "1")
 	}
 }
 
