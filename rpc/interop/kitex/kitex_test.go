@@ -1,3 +1,5 @@
+//go:build !race
+
 package kitex_test
 
 import (
