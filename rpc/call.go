@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-push/sluice/rpc/frame"
 )
 
-// Func handles calls: it appends the body of the answer to dst, which is empty, and returns it. It must not keep dst, nor the body of the call.
+// Func handles calls: it appends the body of the answer to dst, which is empty, and returns it. It must not keep dst, nor the body of the call. It may
+// also return other memory, such as the body of the call, which must not change until the answer is sent.
 // ctx is the call's: see [Call.Context]. For one-way calls the answer is dropped. An error is sent as [Error] says. A panic is answered with
 // [Internal] and ends nothing else.
 type Func func(ctx context.Context, c *Call, dst []byte) ([]byte, error)
@@ -28,6 +29,7 @@ type Call struct {
 	protocol frame.Protocol
 	body     []byte
 	copied   *buffer // of body; nil while body is borrowed from the connection
+	size     int     // of body and metadata, as it counts for Options.MaxBytes
 	metadata []Pair
 	reply    frame.Frame
 	deadline time.Time   // zero: none
@@ -67,7 +69,8 @@ func (c *Call) SetMetadata(key, value string) { c.reply.Add(key, value) }
 func (c *Call) RemoteAddr() net.Addr { return c.conn.session.RemoteAddr() }
 
 // Context returns the context of the call. It is done at the deadline that the caller has sent, when the caller cancels the call or is gone, and
-// when the handler has returned.
+// when the handler has returned. A call that is handled inline, or in order, keeps its connection from being read: it does not learn that its caller
+// is gone.
 func (c *Call) Context() context.Context { return &c.ctx }
 
 // From returns the call whose handler got ctx, or a context that was made from it; nil if there is none.
@@ -118,14 +121,12 @@ func (x *callContext) Done() <-chan struct{} {
 }
 
 func (x *callContext) Err() error {
-	x.mu.Lock()
-	err, deadline := x.err, x.call.deadline
-	x.mu.Unlock()
-	if err == nil && !deadline.IsZero() && !time.Now().Before(deadline) {
+	if deadline := x.call.deadline; !deadline.IsZero() && !time.Now().Before(deadline) {
 		x.end(context.DeadlineExceeded)
-		return context.DeadlineExceeded
 	}
-	return err
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.err
 }
 
 func (x *callContext) Value(key any) any {

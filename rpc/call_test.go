@@ -99,7 +99,7 @@ func TestErrors(t *testing.T) {
 	if err := c.Call(testwait.Context(t), "Echo", &text{"a"}, &number); rpc.CodeOf(err) != rpc.BadMessage {
 		t.Error(err)
 	}
-	if err := c.Call(testwait.Context(t), strings.Repeat("x", 1<<17), nil, nil); rpc.CodeOf(err) != rpc.BadMessage || !errors.Is(err, frame.ErrTooLarge) {
+	if err := c.Call(testwait.Context(t), strings.Repeat("x", 1<<17), nil, nil); rpc.CodeOf(err) != rpc.TooLarge || !errors.Is(err, frame.ErrTooLarge) {
 		t.Error(err)
 	}
 	if _, err := ask(t, c, "Echo", strings.Repeat("x", 5<<20)); rpc.CodeOf(err) != rpc.TooLarge {

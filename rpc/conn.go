@@ -35,7 +35,7 @@ type ConnOptions struct {
 	// Interceptors run around every call, the first one outermost.
 	Interceptors []ClientInterceptor
 	// Session are the settings of the connection; nil is all defaults. MaxMessage is raised to the largest frame, the queue to what MaxCalls needs.
-	// TickInterval and Executor are not used.
+	// TickInterval and Executor are not used, and Policy is [session.Wait] unless it is [session.CloseSlow].
 	Session *session.Options
 }
 
@@ -88,9 +88,9 @@ type Conn struct {
 	session *session.Session
 	client  *session.Client // of this connection only; nil if it is shared
 	codec   *frame.Codec
-	calls   *pending.Table[*Request]
-	closed  chan struct{} // closed when the connection has ended
-	err     error         // why; set before closed is closed
+	calls   *pending.Table[*Request] // nil is a one-way call, which is being sent
+	closed  chan struct{}            // closed when the connection has ended
+	err     error                    // why; set before closed is closed
 
 	draining atomic.Bool   // no new calls
 	greeted  atomic.Bool   // a frame has said that this is a client of this package
@@ -222,37 +222,51 @@ func (c *Conn) call(ctx context.Context, r *Request, in, out any) error {
 
 // send sends a request that is prepared. If there is an error, the request waits for nothing.
 func (c *Conn) send(ctx context.Context, r *Request) error {
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return contextError(ctx)
-	case c.draining.Load():
-		return Errorf(Unavailable, "the connection is about to close")
 	}
-	id, err := c.calls.Add(r)
+	waits := r
+	if r.OneWay {
+		waits = nil // keeps the connection from ending until it is sent, and nothing completes it
+	}
+	id, err := c.calls.Add(waits)
 	switch {
 	case errors.Is(err, pending.ErrFull):
 		return Errorf(Overloaded, "%d calls wait for answers", c.options.MaxCalls)
 	case err != nil:
 		return Errorf(Unavailable, "the connection has ended: %w", err)
 	}
+	// This is asked after Add: endIfIdle sees the call in the table, or this sees that the connection is draining.
+	if c.draining.Load() {
+		c.drop(id, waits)
+		return Errorf(Unavailable, "the connection is about to close")
+	}
 	r.frame.Sequence, r.frame.HeaderSequence = id, id
 	if r.frame.Dialect.Framing == frame.TTHeader && !c.greeted.Swap(true) {
 		r.frame.Add(keyPeer, "1")
 	}
-	if r.OneWay {
-		c.take(id) // the id is new, and nothing will come for it
+	if err = c.codec.Allows(&r.frame, len(r.body)); err == nil {
+		err = c.session.SendAs(encoder(&r.frame), r.body)
 	}
-	err = c.session.SendAs(encoder(&r.frame), r.body)
-	if err == nil {
+	if err != nil || r.OneWay {
+		c.drop(id, waits)
+	}
+	switch {
+	case err == nil:
 		return nil
-	}
-	if !r.OneWay && c.take(id) == nil {
-		<-r.done
-	}
-	if errors.Is(err, frame.ErrTooLarge) || errors.Is(err, frame.ErrUnsupported) {
+	case errors.Is(err, frame.ErrTooLarge):
+		return Errorf(TooLarge, "the call of %s cannot be sent: %w", r.Method, err)
+	case errors.Is(err, frame.ErrUnsupported):
 		return Errorf(BadMessage, "the call of %s cannot be sent: %w", r.Method, err)
 	}
 	return Errorf(Unavailable, "the call of %s was not sent: %w", r.Method, err)
+}
+
+// drop removes a call that is not sent, or not answered, from the table. If the call was completed already, drop takes the completion.
+func (c *Conn) drop(id int32, r *Request) {
+	if c.take(id) == nil && r != nil {
+		<-r.done
+	}
 }
 
 // contextError returns the error of a call whose context is done.
@@ -293,7 +307,7 @@ func (c *Conn) message(_ *session.Session, body []byte) {
 		if f.Value(keyPeer) != nil {
 			c.known.Store(true)
 		}
-		if r, ok := c.calls.Take(f.Sequence); ok {
+		if r, _ := c.calls.Take(f.Sequence); r != nil {
 			r.complete(f, body)
 		} else {
 			c.late.Add(1)
@@ -334,7 +348,9 @@ func (c *Conn) ended(_ *session.Session, info *session.CloseInfo) {
 	c.draining.Store(true)
 	c.err = info.Err
 	for _, r := range c.calls.Close(info.Err) {
-		r.fail(Errorf(Lost, "the connection ended before the answer: %w", info.Err))
+		if r != nil {
+			r.fail(Errorf(Lost, "the connection ended before the answer: %w", info.Err))
+		}
 	}
 	close(c.closed)
 	if c.client != nil {

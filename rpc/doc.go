@@ -32,7 +32,7 @@
 // # Deadlines and cancellation
 //
 // The deadline of the caller's context travels, in milliseconds, and becomes that of the handler's context. When a caller gives up, its server gets a
-// control frame and cancels the handler's context. That context is also done when the connection ends. Deadlines need a header: THeader or TTHeader;
+// control frame and cancels the handler's context. That context is also done when the connection ends, if the connection is read meanwhile. Deadlines need a header: THeader or TTHeader;
 // cancellation needs TTHeader, and a server of this package.
 //
 // # Handlers

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/sluice-push/sluice/rpc/frame"
 )
@@ -36,7 +37,7 @@ const (
 // Error is an error of a call. Handlers return one to choose the code; any other error is sent with [Unknown] and its text.
 type Error struct {
 	Code    Code
-	Message string // a text for people
+	Message string // a text for people, of which 64 KiB travel at most
 	// Remote is set if the error was in an answer. Otherwise it was made where the call was made.
 	Remote bool
 
@@ -97,7 +98,21 @@ func CodeOf(err error) Code {
 	return Unknown
 }
 
-// exceptionOf returns an error in the form in which it travels.
+// maxErrorText is how many bytes of the text of an error are sent.
+const maxErrorText = 64 << 10
+
+// shortened returns at most about that many bytes of a text.
+func shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "…"
+}
+
+// exceptionOf returns an error in the form in which it travels. It calls methods of the error, which may panic.
 func exceptionOf(err error) frame.ApplicationException {
 	var e *Error
 	if errors.As(err, &e) {

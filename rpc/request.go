@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -85,8 +86,9 @@ func (r *Request) prepare(ctx context.Context, c *Conn, form Form, in any) (err 
 	if o.Compress != 0 && o.CompressFrom >= 0 && len(r.body) >= o.CompressFrom {
 		f.Transforms = append(f.Transforms, o.Compress)
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		ms := strconv.FormatInt(max(1, (time.Until(deadline)+time.Millisecond-1).Milliseconds()), 10)
+	deadline, ok := ctx.Deadline()
+	if left := time.Until(deadline); ok && left <= maxTimeout {
+		ms := strconv.FormatInt(max(1, (left+time.Millisecond-1).Milliseconds()), 10)
 		if f.Dialect.Framing == frame.TTHeader {
 			f.AddInt(intTimeout, ms)
 		} else {
@@ -95,6 +97,9 @@ func (r *Request) prepare(ctx context.Context, c *Conn, form Form, in any) (err 
 	}
 	return nil
 }
+
+// maxTimeout is the longest time that is sent with a call: what servers read is an int32. A later deadline is the caller's only.
+const maxTimeout = math.MaxInt32 * time.Millisecond
 
 // complete sets the answer.
 func (r *Request) complete(f *frame.Frame, body []byte) {
@@ -110,6 +115,10 @@ func (r *Request) complete(f *frame.Frame, body []byte) {
 			return
 		}
 		r.fail(&Error{Code: Code(x.Code), Message: x.Message, Remote: true})
+		return
+	}
+	if want := r.frame.Dialect.Protocol; f.Dialect.Protocol != want {
+		r.fail(Errorf(BadMessage, "the result is in the protocol %v, not in %v", f.Dialect.Protocol, want))
 		return
 	}
 	r.answer = append(r.answer, body...)

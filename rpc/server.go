@@ -18,8 +18,8 @@ type Options struct {
 	// Frame are the limits of frames, in both directions; nil is all defaults.
 	Frame *frame.Options
 	// MaxCalls bounds the calls under way on one connection; default 4,096. MaxAllCalls bounds those of all connections; default 65,536. MaxBytes
-	// bounds the bodies of the calls under way on one connection, in bytes; default 16 MiB. Calls beyond a bound are answered with [Overloaded], and
-	// one-way calls are dropped.
+	// bounds the bodies and the metadata of the calls under way on one connection, in bytes; default 16 MiB. Calls beyond a bound are answered with
+	// [Overloaded], and one-way calls are dropped. While answers wait for a client to read them, a connection may have twice as much.
 	MaxCalls, MaxAllCalls, MaxBytes int
 	// Executor runs the handlers; by default each has a goroutine while it runs. The key of a task is the number of its connection. If it takes no
 	// more, calls are answered with [Overloaded]. Calls that are handled inline, or in order, do not use it.
@@ -29,7 +29,8 @@ type Options struct {
 	// DrainGrace is for how long a connection has to be silent during Shutdown before the server ends it; default 1 s. It should be longer than a
 	// call may be on its way. Clients that know how to drain, as those of this package do, end their connections earlier.
 	DrainGrace time.Duration
-	// Session are the settings of connections; nil is all defaults. MaxMessage is raised to the largest frame, and Executor is not used.
+	// Session are the settings of connections; nil is all defaults. MaxMessage is raised to the largest frame, Executor is not used, and Policy is
+	// [session.Wait] unless it is [session.CloseSlow].
 	Session *session.Options
 	// Logger gets panics of handlers and broken connections; nil discards.
 	Logger *slog.Logger
@@ -80,6 +81,9 @@ func sessionOptions(o *session.Options, f *frame.Options) *session.Options {
 		out = *o
 	}
 	out.MaxMessage, out.Executor = max(out.MaxMessage, frameBytes(f)), nil
+	if out.Policy != session.CloseSlow {
+		out.Policy = session.Wait // the others drop answers
+	}
 	return &out
 }
 
@@ -212,7 +216,7 @@ func (srv *Server) ServeConn(conn net.Conn) error {
 
 // Shutdown stops listening, tells clients to make no more calls, and waits until all connections have ended. Calls that arrive meanwhile are handled.
 // Clients that understand it close their connections when they have their answers; the others' connections end when they have been silent
-// for Options.DrainGrace. If ctx is done first, Shutdown does what Close does and returns the context's error.
+// for Options.DrainGrace. If ctx is done first, Shutdown does what Close does and returns the context's error. It must not be called by a handler.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, srv.cancelAll)
 	defer stop()

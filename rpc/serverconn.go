@@ -19,12 +19,14 @@ type serverConn struct {
 	session *session.Session
 	codec   *frame.Codec
 
-	announced bool // an answer has said that this is package rpc; of the goroutine that reads
+	// Of the goroutine that reads.
+	announced bool // an answer has said that this is package rpc
+	noted     bool // known is set
 
 	mu       sync.Mutex
 	calls    map[int32]*Call // by sequence id, until they are answered
 	running  int             // calls under way, until their answers are sent
-	bytes    int             // of their bodies
+	bytes    int             // of their bodies and metadata
 	known    bool            // the peer is one of this package
 	shared   bool            // the peer has many calls under way: Kitex, if it is not known
 	told     bool            // the peer knows that the connection will close
@@ -47,6 +49,9 @@ func (srv *Server) open(s *session.Session) error {
 // message takes the frame that the codec has found.
 func (c *serverConn) message(body []byte) {
 	f := c.codec.Frame()
+	if f.Dialect.Framing == frame.TTHeader && !c.noted {
+		c.note(f)
+	}
 	switch f.Kind {
 	case frame.Call, frame.OneWay:
 		c.begin(f, body)
@@ -58,11 +63,21 @@ func (c *serverConn) message(body []byte) {
 	c.codec.Rest()
 }
 
+// note notes what kind of client has sent a frame of TTHeader. If the connection is draining, the client may have to be told now.
+func (c *serverConn) note(f *frame.Frame) {
+	c.noted = f.Kind == frame.Control || f.Value(keyPeer) != nil
+	c.mu.Lock()
+	c.known = c.noted
+	c.shared = c.shared || f.Flags&frame.FlagOutOfOrder != 0
+	tell := c.tellLocked(false)
+	c.mu.Unlock()
+	if tell {
+		sendControl(c.session, keyGoaway, "1")
+	}
+}
+
 // controlled takes a frame about the connection.
 func (c *serverConn) controlled(f *frame.Frame) {
-	c.mu.Lock()
-	c.known = true // no other client sends such frames
-	c.mu.Unlock()
 	if value := f.Value(keyPing); value != nil {
 		sendControl(c.session, keyPing, string(value))
 	}
@@ -130,10 +145,9 @@ func (c *serverConn) admit(call *Call, f *frame.Frame) error {
 	case call.method == nil:
 		return Errorf(UnknownMethod, "there is no method %q", f.Method)
 	}
+	call.size = len(call.body)
 	for i := range f.Pairs {
-		if key := string(f.Pairs[i].Key); key != keyTimeout && key != keyPeer {
-			call.metadata = append(call.metadata, Pair{string(f.Pairs[i].Key), string(f.Pairs[i].Value)})
-		}
+		call.size += len(f.Pairs[i].Key) + len(f.Pairs[i].Value) + pairBytes
 	}
 	call.deadline = deadlineOf(f)
 	o := &c.server.options
@@ -142,33 +156,41 @@ func (c *serverConn) admit(call *Call, f *frame.Frame) error {
 		return Errorf(Overloaded, "the server has %d calls under way", o.MaxAllCalls)
 	}
 	c.mu.Lock()
-	if f.Dialect.Framing == frame.TTHeader {
-		c.known = c.known || f.Value(keyPeer) != nil
-		c.shared = c.shared || f.Flags&frame.FlagOutOfOrder != 0
-	}
 	err := c.addLocked(call, o)
 	c.mu.Unlock()
-	switch {
-	case err != nil:
+	if err != nil {
 		c.server.calls.Add(-1)
-	case c.server.closing.Load():
+		return err
+	}
+	if c.server.closing.Load() {
 		call.ctx.end(context.Canceled)
 	}
-	return err
+	for i := range f.Pairs {
+		if key := string(f.Pairs[i].Key); key != keyTimeout && key != keyPeer {
+			call.metadata = append(call.metadata, Pair{string(f.Pairs[i].Key), string(f.Pairs[i].Value)})
+		}
+	}
+	return nil
 }
 
+// pairBytes is how many bytes a pair of metadata takes besides its text.
+const pairBytes = 32
+
+// addLocked adds a call. Calls whose answers are on their way do not count as under way, so a client that has an answer may make the next call. But with
+// them there are at most twice as many calls and bytes.
 func (c *serverConn) addLocked(call *Call, o *Options) error {
+	size := c.bytes + call.size
 	switch {
-	case c.running >= o.MaxCalls:
+	case len(c.calls) >= o.MaxCalls || c.running/2 >= o.MaxCalls:
 		return Errorf(Overloaded, "the connection has %d calls under way", o.MaxCalls)
-	case c.bytes+len(call.body) > o.MaxBytes && c.running > 0:
+	case len(c.calls) > 0 && size > o.MaxBytes || c.running > 0 && size/2 > o.MaxBytes:
 		return Errorf(Overloaded, "the calls of the connection have %d bytes", c.bytes)
 	case c.calls[call.sequence] != nil:
 		return Errorf(BadSequence, "another call has the sequence id %d", call.sequence)
 	}
 	c.calls[call.sequence] = call
 	c.running++
-	c.bytes += len(call.body)
+	c.bytes += call.size
 	if c.draining {
 		c.last = time.Now()
 	}
@@ -194,18 +216,31 @@ func deadlineOf(f *frame.Frame) time.Time {
 // run handles a call and answers it.
 func (c *Call) run() {
 	answer := newBuffer()
+	returned := false
+	defer func() {
+		if !returned { // the handler has ended the goroutine
+			c.conn.server.counts.failed.Add(1)
+			c.end(nil, c.panicError())
+		}
+	}()
 	body, err := c.handle(answer.b)
-	if cap(body) > 0 {
-		answer.b = body[:0]
-	}
+	returned = true
 	if err != nil {
 		c.conn.server.counts.failed.Add(1)
 	}
 	c.end(body, err)
+	if n := len(body); n > cap(answer.b) && n <= keptBuffer {
+		answer.b = make([]byte, 0, n) // body itself may be memory of the handler
+	}
 	answer.release()
 }
 
-// handle calls the handler. A panic, and the end of the goroutine, become errors.
+// panicError returns the error with which a call whose handler has panicked is answered.
+func (c *Call) panicError() error {
+	return Errorf(Internal, "the handler of %s has panicked", c.method.name)
+}
+
+// handle calls the handler. A panic becomes an error, also if the error of the handler panics when its text is asked for.
 func (c *Call) handle(dst []byte) (body []byte, err error) {
 	if ctxErr := c.ctx.Err(); ctxErr != nil {
 		return nil, Errorf(CodeOf(ctxErr), "the call came too late: %w", ctxErr)
@@ -216,16 +251,15 @@ func (c *Call) handle(dst []byte) (body []byte, err error) {
 			return
 		}
 		value := recover() // nil: runtime.Goexit, after which the goroutine ends
-		body, err = nil, Errorf(Internal, "the handler of %s has panicked", c.method.name)
+		body, err = nil, c.panicError()
 		srv := c.conn.server
 		srv.counts.panics.Add(1)
 		srv.options.Logger.Error("a handler of a method has panicked", "method", c.method.name, "panic", value, "stack", string(debug.Stack()))
-		if value == nil {
-			srv.counts.failed.Add(1)
-			c.end(nil, err)
-		}
 	}()
-	body, err = c.method.run(&c.ctx, c, dst)
+	if body, err = c.method.run(&c.ctx, c, dst); err != nil {
+		x := exceptionOf(err)
+		body, err = nil, &x
+	}
 	returned = true
 	return body, err
 }
@@ -246,15 +280,11 @@ func (c *Call) end(body []byte, err error) {
 	conn.server.calls.Add(-1)
 	conn.mu.Lock()
 	conn.running--
-	conn.bytes -= len(c.body)
+	conn.bytes -= c.size
 	if conn.draining {
 		conn.last = time.Now()
 	}
-	tell := conn.tellLocked(false)
 	conn.mu.Unlock()
-	if tell {
-		sendControl(conn.session, keyGoaway, "1")
-	}
 }
 
 // answer sends the answer to a call, if it is not one-way. If the answer cannot be sent, the caller is told that, or the connection is ending.
@@ -265,19 +295,32 @@ func (c *Call) answer(body []byte, err error) {
 	if !c.reply.Dialect.Framing.HasHeader() {
 		c.reply.Pairs = nil
 	}
-	if most := frameBytes(c.conn.server.options.Frame); err == nil && len(body) > most {
+	most := frameBytes(c.conn.server.options.Frame)
+	if err == nil && len(body) > most {
 		err = Errorf(TooLarge, "the answer has %d bytes, at most %d are allowed", len(body), most)
 	}
 	if err == nil {
-		err = c.conn.session.SendAs(encoder(&c.reply), body)
-		if err == nil || errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrTimeout) || errors.Is(err, session.ErrQueueFull) {
+		if err = c.conn.codec.Allows(&c.reply, len(body)); err == nil {
+			err = c.conn.session.SendAs(encoder(&c.reply), body)
+		}
+		if err == nil || errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrTimeout) {
 			return
 		}
+		code := Internal
+		if errors.Is(err, frame.ErrTooLarge) {
+			code = TooLarge
+		}
+		err = Errorf(code, "the answer cannot be sent: %w", err)
 		c.reply.Pairs = nil
 	}
 	x := exceptionOf(err)
+	x.Message = shortened(x.Message, min(maxErrorText, most/4))
 	c.reply.Kind = frame.Exception
-	if err = c.conn.session.SendAs(&c.reply, x.AppendBody(nil, c.protocol)); err != nil && !errors.Is(err, session.ErrClosed) {
+	text := x.AppendBody(nil, c.protocol)
+	if c.conn.codec.Allows(&c.reply, len(text)) != nil {
+		c.reply.Pairs = nil
+	}
+	if err = c.conn.session.SendAs(&c.reply, text); err != nil && !errors.Is(err, session.ErrClosed) {
 		c.conn.session.Abort(fmt.Errorf("rpc: an answer cannot be sent: %w", err))
 	}
 }
@@ -299,7 +342,9 @@ func (c *serverConn) drain() {
 		return
 	}
 	c.draining, c.last = true, time.Now()
-	c.grace = time.AfterFunc(c.server.options.DrainGrace, c.endIfSilent)
+	if grace := c.server.options.DrainGrace; grace >= 0 {
+		c.grace = time.AfterFunc(grace, c.endIfSilent)
+	}
 	tell := c.tellLocked(false)
 	c.mu.Unlock()
 	if tell {
@@ -308,10 +353,10 @@ func (c *serverConn) drain() {
 }
 
 // tellLocked reports whether the client is to be told now that the connection will close. Clients of Kitex that have one call at a time would take the
-// frame for an answer; those of 0.16.1 that share connections end theirs at once, so they are told when they wait for nothing, or have been busy for
-// the whole grace.
+// frame for an answer; those of 0.16.1 that share connections end theirs at once, with what is under way, so they are told only if they were not silent
+// during the whole grace.
 func (c *serverConn) tellLocked(isLate bool) bool {
-	if !c.draining || c.told || !(c.known || c.shared && (c.running == 0 || isLate)) {
+	if !c.draining || c.told || !(c.known || c.shared && isLate) {
 		return false
 	}
 	c.told = true

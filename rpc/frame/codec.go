@@ -69,6 +69,78 @@ func (c *Codec) AppendEncode(dst, frame []byte) ([]byte, error) { return append(
 // AppendHeader appends nothing: it tells package session that a large frame may be written from where it is.
 func (c *Codec) AppendHeader(dst, _ []byte) ([]byte, error) { return dst, nil }
 
+// Allows returns an error, an [ErrTooLarge], if a codec with the same limits would not decode f with a body of so many bytes. Compression is taken
+// to save nothing. It may run beside all other methods.
+func (c *Codec) Allows(f *Frame, size int) error {
+	l := &c.limits
+	pairs, text := len(f.Pairs)+len(f.Ints), len(f.Method)+len(f.Token)
+	longest := len(f.Token)
+	for i := range f.Pairs {
+		key, value := len(f.Pairs[i].Key), len(f.Pairs[i].Value)
+		if f.Pairs[i].Persistent && f.Dialect.Framing == TTHeader {
+			key += len(persistPrefix)
+		}
+		longest, text = max(longest, key, value), text+key+value
+	}
+	for i := range f.Ints {
+		value := len(f.Ints[i].Value)
+		longest, text = max(longest, value), text+value
+	}
+	if f.isBareCall() {
+		if pairs++; len(f.Method) > 0 { // its kind and its method
+			pairs++
+		}
+		longest = max(longest, len(f.Method))
+	}
+	switch {
+	case len(f.Method) > l.MaxMethod:
+		return refuse(-1, ErrTooLarge, "the method has %d bytes, at most %d are allowed", len(f.Method), l.MaxMethod)
+	case f.Dialect.Framing.HasHeader() && pairs > l.MaxPairs:
+		return refuse(-1, ErrTooLarge, "%d pairs, at most %d are allowed", pairs, l.MaxPairs)
+	case longest > l.MaxPair:
+		return refuse(-1, ErrTooLarge, "a key or value has %d bytes, at most %d are allowed", longest, l.MaxPair)
+	}
+	if most := text + 10*pairs + 64; most <= l.MaxHeader && most+size+size>>10 <= min(l.MaxBody, l.MaxFrame) {
+		return nil // without counting exactly
+	}
+	return c.allowsExactly(f, size)
+}
+
+// allowsExactly is Allows for what is near the limits, or beyond.
+func (c *Codec) allowsExactly(f *Frame, size int) error {
+	header := 0
+	if f.Dialect.Framing.HasHeader() {
+		bytes, err := f.appendHeader(nil)
+		if err != nil {
+			return err
+		}
+		header = len(bytes)
+	}
+	body := len(f.appendMessagePrefix(nil, size)) + size
+	whole := header + body
+	if f.Dialect.Framing != Unframed {
+		whole += 4
+	}
+	if len(f.Transforms) > 0 {
+		whole += size>>10 + 64 // what does not become smaller becomes a little larger
+	}
+	switch { // the other length of a frame, or of a message
+	case f.Dialect.Wrapped && f.Dialect.Framing == THeader:
+		whole += 4
+	case f.Dialect.Wrapped:
+		body -= 4
+	}
+	switch l := &c.limits; {
+	case header-fixedHeader > l.MaxHeader:
+		return refuse(-1, ErrTooLarge, "the header has %d bytes, at most %d are allowed", header-fixedHeader, l.MaxHeader)
+	case body > l.MaxBody:
+		return refuse(-1, ErrTooLarge, "the message has %d bytes, at most %d are allowed", body, l.MaxBody)
+	case whole > l.MaxFrame:
+		return refuse(-1, ErrTooLarge, "the frame has %d bytes, at most %d are allowed", whole, l.MaxFrame)
+	}
+	return nil
+}
+
 // decode implements Decode.
 func (c *Codec) decode(in []byte) (n int, err error) {
 	if c.walking {
