@@ -70,7 +70,7 @@ func startHTTP(ln net.Listener, cert, key string, h http.Handler, after func()) 
 type sockets struct {
 	gws.BuiltinEventHandler
 	mu    sync.Mutex
-	open  map[*gws.Conn]struct{}
+	open  map[*gws.Conn]struct{} // nil from closeAll on
 	loops sync.WaitGroup
 }
 
@@ -84,8 +84,12 @@ func (s *sockets) handler() http.Handler {
 			return
 		}
 		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.open == nil {
+			_ = c.NetConn().Close()
+			return
+		}
 		s.open[c] = struct{}{}
-		s.mu.Unlock()
 		s.loops.Go(c.ReadLoop)
 	})
 }
@@ -103,6 +107,7 @@ func (s *sockets) closeAll() {
 	for c := range s.open {
 		_ = c.NetConn().Close()
 	}
+	s.open = nil
 	s.mu.Unlock()
 	s.loops.Wait()
 }
