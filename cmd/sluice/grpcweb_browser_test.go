@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/sluice-push/sluice/internal/testwait"
 )
@@ -143,8 +144,11 @@ func TestGRPCWebInBrowser(t *testing.T) {
 		}
 		return client != ""
 	})
+	delivered := func(s map[string]*dto.MetricFamily) float64 { return metric(s["sluice_deliveries_total"]) }
+	before := delivered(p.scrape())
 	p.api("publish", map[string]string{"channel": "walk:heard", "data": "hello"})
-	goAway(client)
+	p.eventuallyShown("the client has got it", func(s map[string]*dto.MetricFamily) bool { return delivered(s) > before })
+	goAway(client) // in binary, the page gets all at the end
 	if got := eval[string](b, "heard()"); got != `walk:heard "hello" 3599` {
 		t.Errorf("the page heard %s", got)
 	}
