@@ -12,8 +12,8 @@ import (
 // Name is the name of a limit: its key below limits in the configuration.
 type Name string
 
-// The limits, all of which can run dry. What refuses nothing is no limit in this sense: the size of a buffer (send_buffer), a time (write_timeout)
-// and a rate to which deliveries are shaped (bandwidth).
+// The limits that can run dry. The others cannot: write_timeout, which ends connections, because each transport enforces it by deadlines of its own;
+// send_buffer, the size of a buffer; and bandwidth, to which deliveries are shaped.
 const (
 	Sessions           Name = "sessions"             // clients of the node
 	SessionsPerAddress Name = "sessions_per_address" // clients of one address
