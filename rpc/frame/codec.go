@@ -100,7 +100,7 @@ func (c *Codec) Allows(f *Frame, size int) error {
 	case longest > l.MaxPair:
 		return refuse(-1, ErrTooLarge, "a key or value has %d bytes, at most %d are allowed", longest, l.MaxPair)
 	}
-	if most := text + 10*pairs + 64; most <= l.MaxHeader && most+size+size>>10 <= min(l.MaxBody, l.MaxFrame) {
+	if most := text + 10*pairs + 64; len(f.Transforms) < 2 && most <= l.MaxHeader && most+size+size>>10 <= min(l.MaxBody, l.MaxFrame) {
 		return nil // without counting exactly
 	}
 	return c.allowsExactly(f, size)
@@ -121,14 +121,15 @@ func (c *Codec) allowsExactly(f *Frame, size int) error {
 	if f.Dialect.Framing != Unframed {
 		whole += 4
 	}
-	if len(f.Transforms) > 0 {
-		whole += size>>10 + 64 // what does not become smaller becomes a little larger
+	if more, n := size>>10+64, len(f.Transforms); n > 0 { // what does not become smaller becomes a little larger
+		whole += n * more
+		body += (n - 1) * more // of what one transform makes of another
 	}
 	switch { // the other length of a frame, or of a message
 	case f.Dialect.Wrapped && f.Dialect.Framing == THeader:
 		whole += 4
-	case f.Dialect.Wrapped:
-		body -= 4
+	case f.Dialect.Wrapped && len(f.Transforms) == 0:
+		body -= 4 // the length of the frame says it too; in what is compressed it counts
 	}
 	switch l := &c.limits; {
 	case header-fixedHeader > l.MaxHeader:
