@@ -23,7 +23,7 @@ type ConnOptions struct {
 	Framing frame.Framing
 	// Frame are the limits of frames, in both directions; nil is all defaults.
 	Frame *frame.Options
-	// MaxCalls bounds the calls that wait for their answers; default 4,096. Calls beyond it fail with [Overloaded].
+	// MaxCalls bounds the calls that wait for their answers; default 16,384. Calls beyond it fail with [Overloaded].
 	MaxCalls int
 	// Compress is how bodies of at least CompressFrom bytes, default 1 KiB, are compressed; default not at all. [frame.Zlib] is for THeader,
 	// [frame.Gzip] for TTHeader with [frame.Bare], and no other peer understands it. Answers are compressed like their calls.
@@ -35,7 +35,8 @@ type ConnOptions struct {
 	// Interceptors run around every call, the first one outermost.
 	Interceptors []ClientInterceptor
 	// Session are the settings of the connection; nil is all defaults. MaxMessage is raised to the largest frame, the queue to what MaxCalls needs.
-	// TickInterval and Executor are not used, and Policy is [session.Wait] unless it is [session.CloseSlow].
+	// TickInterval and Executor are not used, and Policy is [session.Wait] unless it is [session.CloseSlow]. Engine is EngineGoroutine by default: a
+	// goroutine that reads hands answers to callers faster than an event loop does, and clients have few connections.
 	Session *session.Options
 }
 
@@ -72,6 +73,9 @@ func (o *ConnOptions) sessionOptions() *session.Options {
 	out.TickInterval = max(o.Heartbeat, 0)
 	out.QueueFrames = max(out.QueueFrames, min(o.MaxCalls, 1<<20)+1024)
 	out.QueueBytes = max(out.QueueBytes, 4<<20)
+	if out.Engine == session.EngineAuto {
+		out.Engine = session.EngineGoroutine
+	}
 	return out
 }
 

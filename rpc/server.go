@@ -17,7 +17,7 @@ import (
 type Options struct {
 	// Frame are the limits of frames, in both directions; nil is all defaults.
 	Frame *frame.Options
-	// MaxCalls bounds the calls under way on one connection; default 4,096. MaxAllCalls bounds those of all connections; default 65,536. MaxBytes
+	// MaxCalls bounds the calls under way on one connection; default 16,384. MaxAllCalls bounds those of all connections; default 65,536. MaxBytes
 	// bounds the bodies and the metadata of the calls under way on one connection, in bytes; default 16 MiB. Calls beyond a bound are answered with
 	// [Overloaded], and one-way calls are dropped. While answers wait for a client to read them, a connection may have twice as much.
 	MaxCalls, MaxAllCalls, MaxBytes int
@@ -41,7 +41,7 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		out = *o
 	}
-	out.MaxCalls = bound(out.MaxCalls, 4096)
+	out.MaxCalls = bound(out.MaxCalls, 16_384)
 	out.MaxAllCalls = bound(out.MaxAllCalls, 65_536)
 	out.MaxBytes = bound(out.MaxBytes, 16<<20)
 	if out.DrainGrace == 0 {

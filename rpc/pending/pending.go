@@ -24,7 +24,7 @@ import (
 var ErrFull = errors.New("too many calls wait for answers")
 
 // DefaultLimit is how many calls a table may have by default.
-const DefaultLimit = 4096
+const DefaultLimit = 16_384
 
 // minSlots is how many slots a table has at least.
 const minSlots = 8
