@@ -159,6 +159,10 @@ bench-storm: ## Cut 15,000 clients with ES256 tokens at once, with limits.connec
 bench-tls: ## Measure what TLS costs the command sluice: memory of 10,000 idle clients, and handshakes; five minutes on a quiet machine
 	@cd bench && go run ./tls $(BENCHFLAGS)
 
+.PHONY: bench-rpc
+bench-rpc: ## Compare calls over package rpc with net/rpc, grpc-go, Apache Thrift and a loop in C; twenty minutes on a quiet machine
+	@cd bench && go run ./rpc $(BENCHFLAGS)
+
 .PHONY: bench-workerpool
 bench-workerpool: ## Measure what a task costs on each executor, and when it starts, beside goroutines and channels
 	@go test -run '^$$' -bench . -count $(COUNT) -timeout 30m ./workerpool

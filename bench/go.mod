@@ -3,6 +3,8 @@ module github.com/sluice-push/sluice/bench
 go 1.26.0
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	github.com/apache/thrift v0.25.0
 	github.com/cloudwego/netpoll v0.7.2
 	github.com/coder/websocket v1.8.15
 	github.com/fasthttp/websocket v1.5.12
@@ -14,6 +16,8 @@ require (
 	github.com/valyala/fasthttp v1.58.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.49.0
+	google.golang.org/grpc v1.85.0
+	google.golang.org/protobuf v1.36.12
 )
 
 require (
@@ -33,7 +37,9 @@ require (
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 )
 
 replace github.com/sluice-push/sluice => ../
