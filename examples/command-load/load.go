@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/examples/internal/command"
+	"github.com/sluice-push/sluice/examples/internal/latency"
 	"github.com/sluice-push/sluice/reconnect"
 	"github.com/sluice-push/sluice/session"
 )
@@ -22,7 +23,7 @@ type load struct {
 	pool    *reconnect.Pool // nil without -reconnect
 	callers []*caller
 
-	latency    histogram
+	latency    latency.Histogram
 	answered   atomic.Uint64
 	reconnects atomic.Uint64 // sessions that took the place of another
 	again      atomic.Uint64 // requests that were sent again
@@ -143,7 +144,7 @@ func (l *load) take(s *session.Session, c *caller, a command.Answer) error {
 		if err != nil {
 			return err
 		}
-		l.latency.add(time.Duration(l.now() - sentAt))
+		l.latency.Add(time.Duration(l.now() - sentAt))
 		l.answered.Add(1)
 	}
 	return l.more(s, c)

@@ -88,7 +88,7 @@ func main() {
 	close(stop)
 	reporter.Wait()
 	err = l.close()
-	run.Say("in all %s", l.line(l.latency.read(), took))
+	run.Say("in all %s", l.line(l.latency.Read(), took))
 	if err != nil {
 		run.Fail(err)
 	}

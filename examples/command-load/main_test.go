@@ -1,11 +1,8 @@
 package main_test
 
 import (
-	"math"
 	"os"
-	"slices"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
@@ -77,38 +74,4 @@ func TestWindow(t *testing.T) {
 			},
 		})
 	})
-}
-
-// A quantile is never less than the truth, and at most a thirty-second more.
-func TestQuantile(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		numbers := rapid.SliceOfN(rapid.Int64Range(0, math.MaxInt64), 1, 50).Draw(rt, "durations")
-		part := rapid.Float64Range(0, 1).Draw(rt, "part")
-		var all []time.Duration
-		for _, n := range numbers {
-			all = append(all, time.Duration(n>>rapid.IntRange(0, 62).Draw(rt, "shift")))
-		}
-		got := load.Quantile(part, all...)
-		slices.Sort(all)
-		want := all[max(int(math.Ceil(part*float64(len(all))))-1, 0)]
-		if got < want || float64(got-want) > float64(want)/32 {
-			rt.Fatalf("quantile %v of %v is %v, want %v", part, all, int64(got), int64(want))
-		}
-	})
-	if got := load.Quantile(0.5); got != 0 {
-		t.Errorf("of nothing it is %v", got)
-	}
-	if got := load.Quantile(1, -time.Second); got != 0 {
-		t.Errorf("of less than nothing it is %v", got)
-	}
-}
-
-func TestShort(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0s", 999: "999ns", 1234: "1.23µs", 270_340: "270µs", 1_234_567: "1.23ms", 9_999_999: "10ms", 61_234 * time.Millisecond: "1m1.2s",
-	} {
-		if got := load.Short(d); got != want {
-			t.Errorf("%d is %s, want %s", d, got, want)
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluice-push/sluice/examples/internal/latency"
 	"github.com/sluice-push/sluice/examples/internal/run"
 )
 
@@ -11,15 +12,15 @@ import (
 func (l *load) report(interval time.Duration, stop <-chan struct{}) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	before, at := l.latency.read(), l.now()
+	before, at := l.latency.Read(), l.now()
 	for {
 		select {
 		case <-stop:
 			return
 		case <-ticker.C:
 		}
-		after, now := l.latency.read(), l.now()
-		text := l.line(after.since(before), time.Duration(now-at))
+		after, now := l.latency.Read(), l.now()
+		text := l.line(after.Since(before), time.Duration(now-at))
 		if l.pool != nil {
 			text += fmt.Sprintf(", %d of %d connected", l.pool.Len(), l.clients)
 		}
@@ -29,9 +30,9 @@ func (l *load) report(interval time.Duration, stop <-chan struct{}) {
 }
 
 // line is one line of the report: what was counted in a time.
-func (l *load) line(r *reading, d time.Duration) string {
-	text := fmt.Sprintf("%.0f messages/s, p50 %s, p99 %s, answered %d", float64(r.total)/d.Seconds(),
-		short(r.quantile(0.5)), short(r.quantile(0.99)), l.answered.Load())
+func (l *load) line(r *latency.Reading, d time.Duration) string {
+	text := fmt.Sprintf("%.0f messages/s, p50 %s, p99 %s, answered %d", float64(r.Total)/d.Seconds(),
+		latency.Short(r.Quantile(0.5)), latency.Short(r.Quantile(0.99)), l.answered.Load())
 	if l.messages > 0 {
 		text += fmt.Sprintf(" of %d", l.messages*uint64(l.clients))
 	}
@@ -39,13 +40,4 @@ func (l *load) line(r *reading, d time.Duration) string {
 		text += fmt.Sprintf(", %d reconnects, %d sent again", l.reconnects.Load(), l.again.Load())
 	}
 	return text
-}
-
-// short returns a duration with three digits.
-func short(d time.Duration) string {
-	step := time.Nanosecond
-	for d >= 1000*step {
-		step *= 10
-	}
-	return d.Round(step).String()
 }
