@@ -90,9 +90,11 @@ type Conn struct {
 	options ConnOptions
 	do      DoFunc // with interceptors
 	session *session.Session
-	client  *session.Client // of this connection only; nil if it is shared
+	client  *session.Client // of this connection only
 	codec   *frame.Codec
 	calls   *pending.Table[*Request] // nil is a one-way call, which is being sent
+	opened  chan struct{}            // closed when the session has opened: only then it tells of its end
+	refused chan error               // gets the reason if it does not open
 	closed  chan struct{}            // closed when the connection has ended
 	err     error                    // why; set before closed is closed
 
@@ -110,25 +112,37 @@ type Conn struct {
 // does not come back when it has ended.
 func Dial(ctx context.Context, network, address string, o *ConnOptions) (*Conn, error) {
 	c := newConn(o)
-	c.client = session.NewClient(nil, nil, c.options.sessionOptions())
-	if err := c.dial(ctx, c.client, network, address); err != nil {
-		_ = c.client.Close()
-		return nil, err
+	_, err := c.client.DialWith(ctx, network, address, c.attach())
+	if err = c.open(ctx, err); err != nil {
+		return nil, &Error{Code: Unavailable, Message: fmt.Sprintf("cannot connect to %s: %v", address, err), cause: err}
 	}
 	return c, nil
 }
 
-// NewConn makes calls over a connection that exists already. The connection belongs to the Conn.
+// NewConn makes calls over a connection that exists already. The connection belongs to the Conn. If it is a tls.Conn, NewConn waits for the handshake.
 func NewConn(conn net.Conn, o *ConnOptions) (*Conn, error) {
 	c := newConn(o)
-	c.client = session.NewClient(nil, nil, c.options.sessionOptions())
 	_, err := c.client.ServeConn(conn, c.attach())
-	if err != nil {
-		_ = c.client.Close()
+	if err = c.open(context.Background(), err); err != nil {
 		return nil, &Error{Code: Unavailable, Message: "the connection cannot be used: " + err.Error(), cause: err}
 	}
-	c.greet()
 	return c, nil
+}
+
+// open waits until the session has opened. err is the error of making the session.
+func (c *Conn) open(ctx context.Context, err error) error {
+	if err == nil {
+		select {
+		case <-c.opened:
+			c.greet()
+			return nil
+		case err = <-c.refused:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	_ = c.client.Close()
+	return err
 }
 
 // greet lets a server of this package know that control frames are understood, before the first call, so that it can say that it will close.
@@ -145,7 +159,10 @@ func (c *Conn) speaksControl() bool {
 }
 
 func newConn(o *ConnOptions) *Conn {
-	c := &Conn{options: o.withDefaults(), closed: make(chan struct{})}
+	c := &Conn{options: o.withDefaults(), opened: make(chan struct{}), refused: make(chan error, 1), closed: make(chan struct{})}
+	own := c.options.sessionOptions()
+	own.Observer = c.observer(own.Observer)
+	c.client = session.NewClient(nil, nil, own)
 	c.codec = frame.New(c.options.Frame)
 	c.calls = pending.New[*Request](c.options.MaxCalls)
 	c.do = c.call
@@ -156,20 +173,35 @@ func newConn(o *ConnOptions) *Conn {
 	return c
 }
 
-func (c *Conn) dial(ctx context.Context, client *session.Client, network, address string) error {
-	if _, err := client.DialWith(ctx, network, address, c.attach()); err != nil {
-		return &Error{Code: Unavailable, Message: fmt.Sprintf("cannot connect to %s: %v", address, err), cause: err}
-	}
-	c.greet()
-	return nil
-}
-
 func (c *Conn) attach() *session.Attach {
+	open := func(*session.Session) error {
+		close(c.opened)
+		return nil
+	}
 	return &session.Attach{
 		Codec:   c.codec,
 		Made:    func(s *session.Session) { c.session = s },
-		Handler: &session.Handler{Message: c.message, Tick: c.tick, Close: c.ended},
+		Handler: &session.Handler{Open: open, Message: c.message, Tick: c.tick, Close: c.ended},
 	}
+}
+
+// observer returns an observer that also notices a session which does not open, because its handshake failed.
+func (c *Conn) observer(users *session.Observer) *session.Observer {
+	var o session.Observer
+	if users != nil {
+		o = *users
+	}
+	refused := o.Refused
+	o.Refused = func(remote net.Addr, err error) {
+		if refused != nil {
+			refused(remote, err)
+		}
+		select {
+		case c.refused <- err:
+		default:
+		}
+	}
+	return &o
 }
 
 // Call calls a method and waits for its answer. in is the argument, and out is set to the result; both are in the connection's form, and out may be
@@ -357,9 +389,7 @@ func (c *Conn) ended(_ *session.Session, info *session.CloseInfo) {
 		}
 	}
 	close(c.closed)
-	if c.client != nil {
-		go func() { _ = c.client.Close() }() // waits for this function
-	}
+	go func() { _ = c.client.Close() }() // waits for this function
 }
 
 // Close ends the connection at once. Calls that wait fail with [Lost].
