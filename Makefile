@@ -23,9 +23,9 @@ LAWSFLAGS ?=
 # More arguments for go test: TESTFLAGS='-run Resume -v'.
 TESTFLAGS ?=
 # Folders with a package-lock.json whose packages tests and generated files need; those that do not exist are passed over.
-NODE_DIRS ?= push/gateway/testdata/sdk push/delta/testdata/node cmd/sluice/page/src sdk/js tools/interop/testdata/node
+NODE_DIRS ?= push/gateway/testdata/sdk push/delta/testdata/node cmd/sluice/page/src sdk/js tools/interop/testdata/node rpc/interop/testdata/node
 # Folders with a requirements.txt, likewise.
-PYTHON_DIRS ?= push/gateway/testdata/python examples/clients/grpc-python
+PYTHON_DIRS ?= push/gateway/testdata/python examples/clients/grpc-python rpc/interop/testdata/python
 
 # Where `make interop` has cargo build the peer in Rust.
 INTEROP_CARGO := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sluice/interop

@@ -10,8 +10,9 @@
 //	conn, err := rpc.Dial(ctx, "tcp", address, &rpc.ConnOptions{Form: thrift.Binary, Framing: frame.THeader})
 //	client := echo.NewEchoClient(thrift.NewClient(conn))
 //
-// Such a client may be used by many goroutines at once, each call with its own context. Headers of THeader and TTHeader are those of the functions
-// SetHeader and GetHeader of Thrift's library for Go.
+// A [Client] may be used by many goroutines at once. A generated client may not, since it notes the headers of its last answer without a lock
+// (LastResponseMeta_): each goroutine takes its own, over the same Client. Each call has its own context. Headers of THeader and TTHeader are those of
+// the functions SetHeader and GetHeader of Thrift's library for Go.
 package thrift
 
 import (
@@ -134,8 +135,8 @@ type Client struct {
 	form rpc.Form
 }
 
-// NewClient returns a TClient for generated clients. The connection's form should be [Binary] or [Compact]; with any other, calls are in the binary
-// protocol.
+// NewClient returns a TClient for any number of generated clients. The connection's form should be [Binary] or [Compact]; with any other, calls are in
+// the binary protocol.
 func NewClient(conn *rpc.Conn) *Client {
 	f := conn.Form()
 	if f != Compact {
