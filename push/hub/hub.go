@@ -57,7 +57,7 @@ type Options struct {
 	UnusedChannels int
 	// LoadTimeout bounds the time to load a channel from the broker; 0: ten seconds.
 	LoadTimeout time.Duration
-	// PresenceTTL is how long the clients of a node that has failed stay present; 0: a minute.
+	// PresenceTTL is for how long the broker keeps a client whose lease is not renewed; 0: a minute. Clients of a node that is down are not listed.
 	PresenceTTL time.Duration
 	// SubscriptionsPerSession is how many subscriptions a session may have; 0: 128, negative: no bound.
 	SubscriptionsPerSession int
@@ -168,7 +168,7 @@ func New(ctx context.Context, b broker.Broker, namespaces []Namespace, o *Option
 	if o := &h.options.Observer; o.BatchDone != nil || o.Delivered != nil {
 		h.observer = o
 	}
-	h.presence = presence.Registry{Leases: b, TTL: h.options.PresenceTTL}
+	h.presence.Leases, h.presence.Node, h.presence.TTL = b, h.id, h.options.PresenceTTL
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.workers = newWorkers(h.options.Workers)
 	h.timers = timers.New(h.options.Clock, (*Session).wakeByWorker)
@@ -195,6 +195,7 @@ func New(ctx context.Context, b broker.Broker, namespaces []Namespace, o *Option
 	h.stopListen = stop
 	h.running.Go(h.janitor)
 	h.running.Go(h.renewer)
+	h.running.Go(func() { h.presence.Beat(h.ctx) })
 	return h, nil
 }
 
@@ -273,7 +274,7 @@ func (h *Hub) release() {
 	h.workers.close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = h.presence.Retire(ctx, h.id) // if it fails, the node's lease expires by itself
+	_ = h.presence.Retire(ctx) // if it fails, the node's lease expires by itself
 }
 
 // namespaceOf returns the namespace of a channel, or push.ErrUnknownChannel. The hub's own channels are unknown to callers.

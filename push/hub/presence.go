@@ -148,7 +148,7 @@ func (h *Hub) Node() presence.Node {
 
 // Nodes returns the live nodes that share the broker. The description of this node is current; the others are as of their last announcement.
 func (h *Hub) Nodes(ctx context.Context) ([]presence.Node, error) {
-	others, err := h.presence.Others(ctx, h.id)
+	others, err := h.presence.Others(ctx)
 	if err != nil {
 		return nil, push.ErrInternal.WithMessage("the broker could not list the nodes")
 	}
@@ -157,7 +157,7 @@ func (h *Hub) Nodes(ctx context.Context) ([]presence.Node, error) {
 
 // OtherNodes returns the other live nodes that share the broker, as of their last announcement.
 func (h *Hub) OtherNodes(ctx context.Context) ([]presence.Node, error) {
-	return h.presence.Others(ctx, h.id)
+	return h.presence.Others(ctx)
 }
 
 // announce writes the description of this node to the broker, or renews it.

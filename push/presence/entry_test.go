@@ -90,11 +90,11 @@ func TestEntryListed(t *testing.T) {
 	for _, listed := range []bool{false, true} {
 		e := presence.NewEntry("news", push.ClientInfo{Client: "ann"}, presence.EntryOptions{Listed: listed})
 		must(t, b.Renew(t.Context(), e))
-		if got := who(t, &b, "news"); len(got) > 0 != listed {
+		if got := who(t, b, "news"); len(got) > 0 != listed {
 			t.Errorf("listed %t: %v", listed, got)
 		}
 		must(t, b.Remove(t.Context(), e))
-		if got := who(t, &b, "news"); len(got) > 0 {
+		if got := who(t, b, "news"); len(got) > 0 {
 			t.Errorf("removed: %v", got)
 		}
 	}
