@@ -54,6 +54,7 @@ type node struct {
 	publicServer     *http.Server // also in servers
 	crossSite        crossSite
 	insecure         bool
+	leaving          atomic.Bool // drain was called
 	serving          sync.WaitGroup
 	failed           chan error // receives the error of a server that stopped by itself
 }
@@ -290,6 +291,9 @@ func (n *node) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	err := n.gateway.Admits()
+	if n.leaving.Load() {
+		err = errors.New("the node is about to shut down")
+	}
 	if err == nil {
 		err = n.hub.Ready(ctx)
 	}

@@ -47,7 +47,7 @@ type serveCmd struct {
 func (serveCmd) Help() string {
 	return "Each setting of the configuration file also has an environment variable: SLUICE_ and the path of the setting, as in " +
 		"SLUICE_LIMITS_MESSAGE_BYTES. Flags override variables, and variables override the file. SIGTERM or Ctrl-C shuts the node down " +
-		"gracefully: the node asks its clients to reconnect."
+		"gracefully: the node asks its clients to reconnect. See shutdown in the configuration."
 }
 
 // Run runs the node until a signal.
@@ -92,6 +92,7 @@ func (c *serveCmd) serve(ctx context.Context, env *environment) error {
 	}
 	select {
 	case <-ctx.Done():
+		n.drain(context.WithoutCancel(ctx), cfg.Shutdown, log)
 	case err = <-n.failed:
 	}
 	stopFeed()

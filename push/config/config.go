@@ -61,8 +61,18 @@ type Config struct {
 	Linger Duration `yaml:"linger"`
 	// Ping configures the heartbeat, by which the server notices that a client is gone.
 	Ping Ping `yaml:"ping"`
+	// Shutdown says how the node ends when it is told to.
+	Shutdown Shutdown `yaml:"shutdown"`
 	// Namespaces configure channels, by the part of their name before the colon. A channel whose namespace is not listed does not exist.
 	Namespaces []Namespace `yaml:"namespaces"`
+}
+
+// Shutdown says how a node ends that has got SIGTERM. Another SIGTERM ends both times.
+type Shutdown struct {
+	// Delay is for how long the node goes on as before, but is not ready, so that load balancers send new clients elsewhere: 0 to 1 hour.
+	Delay Duration `yaml:"delay"`
+	// Spread is the time after that over which the clients are asked to connect again, to other nodes: 0 to 1 hour; 0 is at once.
+	Spread Duration `yaml:"spread"`
 }
 
 // TCP configures the port for clients that speak the protocol without HTTP.

@@ -206,7 +206,7 @@ var samples = map[string]string{
 	"listen": ":7", "internal": ":8", "auth.anonymous": "true", "auth.personal_channel": "true",
 	"auth.jwt.user_claim": "user", "auth.jwt.leeway": "1m", "auth.subscription_jwt.user_claim": "user", "auth.subscription_jwt.leeway": "1m",
 	"limits.message_bytes": "1MiB", "limits.send_buffer": "32KiB", "limits.write_timeout": "20s",
-	"limits.backlog": "8MiB", "limits.sessions": "7", "limits.commands_per_session": "5", "limits.commands_per_address": "6", "limits.sessions_per_address": "8", "limits.subscriptions_per_session": "9", "limits.bandwidth": "10KiB", "linger": "1s",
+	"limits.backlog": "8MiB", "limits.sessions": "7", "limits.commands_per_session": "5", "limits.commands_per_address": "6", "limits.sessions_per_address": "8", "limits.subscriptions_per_session": "9", "limits.bandwidth": "10KiB", "linger": "1s", "shutdown.delay": "1s", "shutdown.spread": "2s",
 	"limits.sessions_per_user": "3", "limits.connects": "100", "limits.connects_per_address": "10", "limits.bytes_per_session": "1MiB",
 	"limits.token_checks": "4", "limits.dry": "[connects, backlog]",
 	"ping.interval": "60s", "ping.timeout": "3s", "namespaces": "[{name: x}]",

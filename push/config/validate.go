@@ -62,6 +62,8 @@ func (c *Config) check(r *report) {
 	}
 	checkRange(r, "linger", c.Linger, 0, Duration(24*time.Hour))
 	c.Ping.check(r)
+	checkRange(r, "shutdown.delay", c.Shutdown.Delay, 0, Duration(time.Hour))
+	checkRange(r, "shutdown.spread", c.Shutdown.Spread, 0, Duration(time.Hour))
 	c.checkNamespaces(r)
 }
 

@@ -48,7 +48,7 @@ func (g *Gateway) tryAdmit(addr netip.Addr) (refused *NotAdmitted, exceeded []ad
 	}
 	from := g.addresses[addr]
 	switch {
-	case g.closing:
+	case g.draining:
 		g.counts.closing.Add(1)
 		return notAdmitted(http.StatusServiceUnavailable, "the node is shutting down"), nil
 	case o.Sessions > 0 && g.sessions >= o.Sessions && refuses(admission.Sessions):

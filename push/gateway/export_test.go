@@ -63,3 +63,6 @@ const PieceBytes = pieceBytes
 
 // Users returns how many users have sessions that are counted.
 func (g *Gateway) Users() int { return g.users.Len() }
+
+// Drained is how many of n clients should have been asked after a part of a time.
+var Drained = drained

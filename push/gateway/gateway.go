@@ -175,6 +175,7 @@ type Gateway struct {
 
 	mu        sync.Mutex // guards what follows
 	closing   bool
+	draining  bool // Drain or Shutdown was called
 	sessions  int
 	addresses map[netip.Addr]*caller
 	ramp      *admission.Ramp
@@ -286,7 +287,7 @@ func (g *Gateway) clock() int64 { return 1 + time.Since(g.began).Milliseconds() 
 func (g *Gateway) Admits() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closing {
+	if g.draining {
 		return errors.New("the node is shutting down")
 	}
 	return nil
@@ -297,7 +298,7 @@ func (g *Gateway) Admits() error {
 // admitted from the beginning. Calling it again waits for the same. It must not be called from Authenticate or Permit.
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	g.mu.Lock()
-	g.closing = true
+	g.closing, g.draining = true, true
 	g.mu.Unlock()
 	g.arriving.Wait() // short: no client can hold up its own arrival for longer than the answer to its handshake may take
 	stop := context.AfterFunc(ctx, g.cancel)
