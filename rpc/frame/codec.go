@@ -156,46 +156,60 @@ func (c *Codec) decode(in []byte) (n int, err error) {
 		c.walking, c.envelope = true, 0
 		return c.unframed(in)
 	}
+	l, n, err := c.layout(in)
+	switch {
+	case n < 0, err != nil:
+		return n, err
+	case l.magic > 0:
+		return c.header(in[:min(len(in), l.whole)], l)
+	case len(in) < l.whole:
+		return len(in) - l.whole, nil
+	}
+	c.frame.Dialect = l.dialect
+	r := reader{in: in[:l.whole], at: 4}
+	return l.whole, c.message(&r)
+}
+
+// layout is what the first bytes of a frame with a length say.
+type layout struct {
+	whole   int     // the size of the frame
+	magic   int     // the index of the header's magic number, 0 if there is no header
+	dialect Dialect // its protocol is known if there is no header
+}
+
+// layout reads the first bytes of a frame with a length, at least four. n < 0 says that it needs so many more.
+func (c *Codec) layout(in []byte) (l layout, n int, err error) {
 	length := binary.BigEndian.Uint32(in)
 	switch {
 	case length > maxLength:
-		return 0, refuse(0, ErrDialect, "the bytes % x begin no frame", in[:4])
+		return l, 0, refuse(0, ErrDialect, "the bytes % x begin no frame", in[:4])
 	case uint64(length)+4 > uint64(c.limits.MaxFrame):
-		return 0, refuse(0, ErrTooLarge, "the frame has %d bytes, at most %d are allowed", uint64(length)+4, c.limits.MaxFrame)
+		return l, 0, refuse(0, ErrTooLarge, "the frame has %d bytes, at most %d are allowed", uint64(length)+4, c.limits.MaxFrame)
 	case length < 4:
-		return 0, refuse(0, ErrMalformed, "a length of %d, the shortest message has more", length)
+		return l, 0, refuse(0, ErrMalformed, "a length of %d, the shortest message has more", length)
 	case len(in) < 8:
-		return len(in) - 8, nil
+		return l, len(in) - 8, nil
 	}
-	return c.framed(in, 4+int(length))
-}
-
-// framed reads a frame of known length, whose first 8 bytes have arrived.
-func (c *Codec) framed(in []byte, whole int) (n int, err error) {
+	whole := 4 + int(length)
 	second := binary.BigEndian.Uint32(in[4:])
 	switch magic := second >> 16; {
 	case magic == theaderMagic:
-		return c.header(in[:min(len(in), whole)], whole, 4, Dialect{Framing: THeader})
+		return layout{whole, 4, Dialect{Framing: THeader}}, 0, nil
 	case magic == ttheaderMagic:
-		return c.header(in[:min(len(in), whole)], whole, 4, Dialect{Framing: TTHeader})
+		return layout{whole, 4, Dialect{Framing: TTHeader}}, 0, nil
 	case uint64(second)+8 == uint64(whole) && whole >= 8+fixedHeader:
 		if len(in) < 10 {
-			return len(in) - 10, nil
+			return l, len(in) - 10, nil
 		}
 		if binary.BigEndian.Uint16(in[8:]) == theaderMagic {
-			return c.header(in[:min(len(in), whole)], whole, 8, Dialect{Framing: THeader, Wrapped: true})
+			return layout{whole, 8, Dialect{Framing: THeader, Wrapped: true}}, 0, nil
 		}
 	}
 	p := messageProtocol(in[4], in[5])
-	switch {
-	case p == 0:
-		return 0, refuse(4, ErrDialect, "the bytes % x after the length begin neither a header nor a message", in[4:8])
-	case len(in) < whole:
-		return len(in) - whole, nil
+	if p == 0 {
+		return l, 0, refuse(4, ErrDialect, "the bytes % x after the length begin neither a header nor a message", in[4:8])
 	}
-	c.frame.Dialect = Dialect{Framing: Framed, Protocol: p}
-	r := reader{in: in[:whole], at: 4}
-	return whole, c.message(&r)
+	return layout{whole, 0, Dialect{Framing: Framed, Protocol: p}}, 0, nil
 }
 
 // Rest gives back the memory of the last frame, which must not be used any more, and forgets what it points to. A call is never necessary, because
@@ -217,62 +231,82 @@ func (c *Codec) Rest() {
 	}
 }
 
-// header reads a frame with a header whose magic number is at an index. in ends where the frame ends, or before.
-func (c *Codec) header(in []byte, whole, magic int, d Dialect) (n int, err error) {
-	from := magic + fixedHeader
+// header reads a frame with a header. in ends where the frame ends, or before.
+func (c *Codec) header(in []byte, l layout) (n int, err error) {
+	end, n, err := c.headerEnd(in, l)
 	switch {
-	case whole < from:
-		return 0, refuse(0, ErrMalformed, "the frame has %d bytes, its header at least %d", whole, from)
-	case len(in) < from:
-		return len(in) - from, nil
+	case n < 0, err != nil:
+		return n, err
+	case len(in) < l.whole:
+		return len(in) - l.whole, nil
 	}
-	size := 4 * int(binary.BigEndian.Uint16(in[magic+headerSizeAt:]))
+	if err := c.readHeader(in, l, end); err != nil {
+		return 0, err
+	}
+	return l.whole, c.payload(in, end)
+}
+
+// headerEnd returns the index of the first byte behind a header. n < 0 says that it needs so many more bytes.
+func (c *Codec) headerEnd(in []byte, l layout) (end, n int, err error) {
+	from := l.magic + fixedHeader
+	switch {
+	case l.whole < from:
+		return 0, 0, refuse(0, ErrMalformed, "the frame has %d bytes, its header at least %d", l.whole, from)
+	case len(in) < from:
+		return 0, len(in) - from, nil
+	}
+	size := 4 * int(binary.BigEndian.Uint16(in[l.magic+headerSizeAt:]))
 	switch {
 	case size > c.limits.MaxHeader:
-		return 0, refuse(magic+headerSizeAt, ErrTooLarge, "the header has %d bytes, at most %d are allowed", size, c.limits.MaxHeader)
-	case from+size > whole:
-		return 0, refuse(magic+headerSizeAt, ErrMalformed, "the header has %d bytes, only %d are left in the frame", size, whole-from)
+		return 0, 0, refuse(l.magic+headerSizeAt, ErrTooLarge, "the header has %d bytes, at most %d are allowed", size, c.limits.MaxHeader)
+	case from+size > l.whole:
+		return 0, 0, refuse(l.magic+headerSizeAt, ErrMalformed, "the header has %d bytes, only %d are left in the frame", size, l.whole-from)
 	case size < 2:
-		return 0, refuse(magic+headerSizeAt, ErrMalformed, "the header has no protocol id")
-	case len(in) < whole:
-		return len(in) - whole, nil
+		return 0, 0, refuse(l.magic+headerSizeAt, ErrMalformed, "the header has no protocol id")
 	}
-	c.frame.Dialect = d
+	return from + size, 0, nil
+}
+
+// readHeader reads a header that is complete and ends at an index.
+func (c *Codec) readHeader(in []byte, l layout, end int) error {
 	f := &c.frame
-	f.Flags = binary.BigEndian.Uint16(in[magic+flagsAt:])
-	f.HeaderSequence = int32(binary.BigEndian.Uint32(in[magic+sequenceAt:]))
+	f.Dialect = l.dialect
+	f.Flags = binary.BigEndian.Uint16(in[l.magic+flagsAt:])
+	f.HeaderSequence = int32(binary.BigEndian.Uint32(in[l.magic+sequenceAt:]))
 	f.Sequence = f.HeaderSequence
-	r := reader{in: in[from : from+size], base: from}
-	if d.Framing == THeader {
+	from := l.magic + fixedHeader
+	r := reader{in: in[from:end], base: from}
+	if l.dialect.Framing == THeader {
 		c.readTHeader(&r)
 	} else {
 		c.readTTHeader(&r)
 	}
-	if r.err != nil {
-		return 0, r.err
-	}
-	return whole, c.payload(in, from+size)
+	return r.err
 }
 
 // payload reads what follows a header.
 func (c *Codec) payload(in []byte, at int) error {
-	f := &c.frame
 	r := reader{in: in[at:len(in):len(in)], base: at}
-	if len(f.Transforms) > 0 && r.left() > 0 {
+	if transforms := c.frame.Transforms; len(transforms) > 0 && r.left() > 0 {
 		message, err := c.undo(r.in, at)
 		if err != nil {
 			return err
 		}
 		r = reader{in: message, inflated: true}
 	}
-	if f.Dialect.Framing == TTHeader {
-		return c.ttheaderMessage(&r)
+	return c.headedMessage(&r)
+}
+
+// headedMessage reads the message behind a header.
+func (c *Codec) headedMessage(r *reader) error {
+	if c.frame.Dialect.Framing == TTHeader {
+		return c.ttheaderMessage(r)
 	}
-	if p := f.Dialect.Protocol; r.left() < 2 || messageProtocol(r.in[0], r.in[1]) != p {
+	if p := c.frame.Dialect.Protocol; r.left() < 2 || messageProtocol(r.in[0], r.in[1]) != p {
 		r.fail(0, ErrMalformed, "no message in the %v protocol, which the header declares", p)
 		return r.err
 	}
-	return c.message(&r)
+	return c.message(r)
 }
 
 // message reads an envelope and the body after it.
@@ -285,8 +319,8 @@ func (c *Codec) message(r *reader) error {
 
 // checkSize checks the size of a message.
 func (c *Codec) checkSize(r *reader) {
-	if r.left() > c.limits.MaxBody {
-		r.fail(r.at, ErrTooLarge, "the message has %d bytes, at most %d are allowed", r.left(), c.limits.MaxBody)
+	if size := r.left() + r.missing; size > c.limits.MaxBody {
+		r.fail(r.at, ErrTooLarge, "the message has %d bytes, at most %d are allowed", size, c.limits.MaxBody)
 	}
 }
 
@@ -296,15 +330,16 @@ func (c *Codec) ttheaderMessage(r *reader) error {
 	if f.Flags&FlagStreaming != 0 || f.Dialect.Protocol != 0 {
 		return c.bare(r)
 	}
-	if r.left() == 0 && f.HeaderSequence == 0 {
+	if r.left()+r.missing == 0 && f.HeaderSequence == 0 {
 		f.Kind, f.Dialect.Protocol, f.Body = Control, Bare, r.in
 		return nil
 	}
 	if r.left() >= 6 {
 		if p := messageProtocol(r.in[4], r.in[5]); p != 0 && messageProtocol(r.in[0], r.in[1]) == 0 {
 			f.Dialect.Wrapped = true
-			if length := r.uint32("the length of the message"); int64(length) != int64(r.left()) {
-				r.fail(0, ErrMalformed, "a length of %d before a message of %d bytes", length, r.left())
+			length := r.uint32("the length of the message")
+			if size := r.left() + r.missing; int64(length) != int64(size) {
+				r.fail(0, ErrMalformed, "a length of %d before a message of %d bytes", length, size)
 			}
 		}
 	}

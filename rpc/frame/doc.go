@@ -30,7 +30,7 @@
 // The codec's Frame is that of the message being handled, until the handler returns. [Plain] sends a large body without copying it.
 //
 // A program that owns the connection itself calls Decode with the bytes that have arrived and not been used, and reads more when it returns a
-// number that is not positive; see the example.
+// number that is not positive; see the example. A program that forwards frames calls DecodeHead, which needs no body.
 //
 // # Which dialect it is
 //

@@ -65,10 +65,10 @@ func (f *Frame) appendEnvelope(dst []byte, kind Kind, sequence int32) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(sequence))
 }
 
-// envelopeSize returns how many bytes of an unframed message have to arrive before its envelope can be read, at least: the number grows as lengths
+// envelopeSize returns how many bytes of a message have to arrive before its envelope can be read, at least: the number grows as lengths
 // become known. It returns 0 if the envelope is complete.
 func envelopeSize(in []byte, protocol Protocol, maxMethod int) (missing, size int, err error) {
-	if protocol == Binary {
+	if protocol != Compact {
 		if len(in) < 8 {
 			return 8 - len(in), 0, nil
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-push/sluice/rpc/frame"
 )
 
-// FuzzDecode checks that the frames do not depend on the pieces in which their bytes arrive, and that a frame that was read and written again says
-// the same.
+// FuzzDecode checks that the frames do not depend on the pieces in which their bytes arrive, that a frame that was read and written again says the
+// same, and so does its head.
 func FuzzDecode(f *testing.F) {
 	for _, v := range vectors {
 		f.Add(uint8(3), unhex(v.wire))
@@ -32,7 +32,20 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		again(t, limits, in)
+		fuzzHead(t, limits, in)
 	})
+}
+
+// fuzzHead compares the head of the first frame of in with that frame, or decodes whatever there is.
+func fuzzHead(t *testing.T, limits *frame.Options, in []byte) {
+	whole := frame.New(limits)
+	if _, n, err := whole.Decode(in); err == nil && n > 0 && whole.Frame().Dialect.Framing != frame.Unframed {
+		checkHead(t, limits, in, n, whole.Frame())
+		return
+	}
+	if head, size, err := frame.New(limits).DecodeHead(in); head > size && head > 0 || head > len(in) || err != nil && head != 0 {
+		t.Fatalf("a head of %d bytes in a frame of %d, of which there are %d, %v", head, size, len(in), err)
+	}
 }
 
 // again writes the first frame of in once more, and reads that.

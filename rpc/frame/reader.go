@@ -14,6 +14,8 @@ type reader struct {
 	err  error
 	// inflated says that in is a decompressed message.
 	inflated bool
+	// missing is how many bytes of the body have not arrived. Only DecodeHead reads messages without them.
+	missing int
 }
 
 // fail keeps the first error, about the byte at an index of in.
