@@ -46,6 +46,7 @@ var layers = map[string]layer{
 	"rpc/frame":      {},
 	"rpc/pending":    {},
 	"rpc/balance":    {ours: []string{"discovery"}},
+	"splice":         {},
 	"transport":      {},
 	"transport/udp":  {},
 	"websocket/wire": {},

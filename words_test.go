@@ -14,7 +14,7 @@ import (
 var plain = []string{
 	"cmd/sluice", "codec", "internal", "push/api", "push/broker", "push/channel", "push/config", "push/delta", "push/gateway", "push/hub",
 	"push/internal", "push/laws", "push/metrics", "push/origin", "push/pace", "push/presence", "push/protocol", "push/pushtest", "push/timers",
-	"reconnect", "rpc", "session", "timingwheel", "tools", "transport", "websocket", "workerpool",
+	"reconnect", "rpc", "session", "splice", "timingwheel", "tools", "transport", "websocket", "workerpool",
 }
 
 // retired are words that had a meaning of our own where the field has a term, and subjects that name no thing.
