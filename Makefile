@@ -75,12 +75,16 @@ readme: deps ## Run every code block of README.md, the guides and the examples' 
 	go run ./tools/readme -timeout 30m README.md
 	for f in docs/*.md examples/README.md; do go run ./tools/readme -timeout 10m "$$f" || exit 1; done
 
-# The long trials, which take some four hours on two processors. They go on after a failure, and end with what failed.
+# The long trials, which take some five hours on two processors. They go on after a failure, and end with what failed.
 .PHONY: proof
-proof: ## Run every long trial in turn; four hours
-	@failed=; for trial in proof-session proof-delta proof-websocket proof-hostile proof-replay laws-data interop laws-planted laws autobahn fuzz; do \
+proof: ## Run every long trial in turn; five hours
+	@failed=; for trial in proof-session proof-delta proof-websocket proof-hostile proof-rpc proof-replay laws-data interop laws-planted laws autobahn fuzz; do \
 		$(MAKE) $$trial || failed="$$failed $$trial"; done; \
 	[ -z "$$failed" ] || { echo "proof: failed:$$failed" >&2; exit 1; }
+
+.PHONY: proof-rpc
+proof-rpc: ## Make CALLS calls, ten million by default, while they are canceled and too late, connections cut and servers restarted; an hour
+	go test -race -count 1 -timeout 4h -v -run '^TestRandomCalls$$' ./rpc -rpc.calls $(or $(CALLS),10000000)
 
 .PHONY: proof-replay
 proof-replay: ## Replay the full recordings in SLUICE_DATA to 70 clients of all transports at all speeds, with cuts and kills; a quarter of an hour
@@ -162,6 +166,10 @@ bench-tls: ## Measure what TLS costs the command sluice: memory of 10,000 idle c
 .PHONY: bench-rpc
 bench-rpc: ## Compare calls over package rpc with net/rpc, grpc-go, Apache Thrift and a loop in C; twenty minutes on a quiet machine
 	@cd bench && go run ./rpc $(BENCHFLAGS)
+
+.PHONY: bench-sidecar
+bench-sidecar: ## Compare the example sidecar, a proxy of calls, with proxies that use io.Copy; ten minutes
+	@cd bench && go run ./sidecar $(if $(CELLS),-cells $(CELLS)) $(BENCHFLAGS)
 
 .PHONY: bench-workerpool
 bench-workerpool: ## Measure what a task costs on each executor, and when it starts, beside goroutines and channels

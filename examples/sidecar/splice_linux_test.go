@@ -1,0 +1,3 @@
+package main_test
+
+const canSplice = true

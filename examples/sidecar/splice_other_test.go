@@ -1,0 +1,5 @@
+//go:build !linux
+
+package main_test
+
+const canSplice = false
