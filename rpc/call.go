@@ -16,7 +16,8 @@ import (
 // [Internal] and ends nothing else.
 type Func func(ctx context.Context, c *Call, dst []byte) ([]byte, error)
 
-// Interceptor runs around every [Func] of a server. It calls next, or returns an answer of its own.
+// Interceptor runs around every [Func] of a server. It calls next, or returns an answer of its own. It also runs around every [StreamFunc]: then next
+// returns, with an empty body, when the StreamFunc has returned. If the interceptor returns a body, it is the last message of the stream.
 type Interceptor func(ctx context.Context, c *Call, dst []byte, next Func) ([]byte, error)
 
 // Call is a call on its way through a server. Its methods may be called by several goroutines until the handler returns, except for SetMetadata.
@@ -32,6 +33,7 @@ type Call struct {
 	size     int     // of body and metadata, as it counts for Options.MaxBytes
 	metadata []Pair
 	reply    frame.Frame
+	sender   *sender     // of the stream that answers the call; nil: there is one answer
 	deadline time.Time   // zero: none
 	canceled atomic.Bool // by the caller, so that an answer is of no use
 
@@ -62,7 +64,7 @@ func (c *Call) Metadata(key string) (value string, ok bool) { return lookUp(c.me
 // AllMetadata returns all pairs that the caller has sent, in their order. They must not be changed.
 func (c *Call) AllMetadata() []Pair { return c.metadata }
 
-// SetMetadata adds a pair to the answer. Peers whose framing has no header do not get it.
+// SetMetadata adds a pair to the answer, or to the end of a stream. Peers whose framing has no header do not get it.
 func (c *Call) SetMetadata(key, value string) { c.reply.Add(key, value) }
 
 // RemoteAddr returns the address of the caller.

@@ -32,6 +32,9 @@ type ConnOptions struct {
 	// Heartbeat is for how long a connection may be silent before the server is asked for a sign of life; if there is none for as long again, the
 	// connection ends. Default 15 s. It works with servers of this package; others are left to the keep-alive of TCP.
 	Heartbeat time.Duration
+	// StreamMessages and StreamBytes bound what waits to be received from one [Stream]: messages, default 128, and bytes of their bodies, default
+	// 256 KiB. A server that would send more waits. One message may exceed the bytes that are left.
+	StreamMessages, StreamBytes int
 	// Interceptors run around every call, the first one outermost.
 	Interceptors []ClientInterceptor
 	// Session are the settings of the connection; nil is all defaults. MaxMessage is raised to the largest frame, the queue to what MaxCalls needs.
@@ -40,7 +43,8 @@ type ConnOptions struct {
 	Session *session.Options
 }
 
-// ClientInterceptor runs around a call: it calls next, or fails.
+// ClientInterceptor runs around a call: it calls next, or fails. For a stream, out is the *[Stream], and next returns when the call has been sent. The
+// context given to next has to last as long as the stream, whose Done is closed when it has ended.
 type ClientInterceptor func(ctx context.Context, r *Request, in, out any, next DoFunc) error
 
 // DoFunc makes a call: see [Conn.Do].
@@ -64,6 +68,8 @@ func (o *ConnOptions) withDefaults() ConnOptions {
 		out.Heartbeat = 15 * time.Second
 	}
 	out.MaxCalls = bound(out.MaxCalls, pending.DefaultLimit)
+	out.StreamMessages = bound(out.StreamMessages, 128)
+	out.StreamBytes = bound(out.StreamBytes, 256<<10)
 	return out
 }
 
@@ -92,20 +98,26 @@ type Conn struct {
 	session *session.Session
 	client  *session.Client // of this connection only
 	codec   *frame.Codec
-	calls   *pending.Table[*Request] // nil is a one-way call, which is being sent
-	opened  chan struct{}            // closed when the session has opened: only then it tells of its end
-	refused chan error               // gets the reason if it does not open
-	closed  chan struct{}            // closed when the connection has ended
-	err     error                    // why; set before closed is closed
+	calls   *pending.Table[waiter]
+	opened  chan struct{} // closed when the session has opened: only then it tells of its end
+	refused chan error    // gets the reason if it does not open
+	closed  chan struct{} // closed when the connection has ended
+	err     error         // why; set before closed is closed
 
 	draining atomic.Bool   // no new calls
 	greeted  atomic.Bool   // a frame has said that this is a client of this package
 	known    atomic.Bool   // the server is one of this package
-	late     atomic.Uint64 // answers to calls that did not wait any more
+	late     atomic.Uint64 // answers, and messages of streams, to calls that did not wait any more
 
 	// Of the goroutine that reads.
 	heard  bool // something has arrived since the last tick
 	pinged bool // at the last tick, and nothing has arrived since
+}
+
+// waiter is a call that waits for its answer.
+type waiter struct {
+	request *Request // nil: a one-way call, which is being sent
+	stream  *Stream  // that has the request; nil: the call has one answer
 }
 
 // Dial connects to a server. Networks are "tcp", "tcp4", "tcp6" and "unix". ctx bounds only connecting. Nil options are all defaults. The connection
@@ -164,7 +176,7 @@ func newConn(o *ConnOptions) *Conn {
 	own.Observer = c.observer(own.Observer)
 	c.client = session.NewClient(nil, nil, own)
 	c.codec = frame.New(c.options.Frame)
-	c.calls = pending.New[*Request](c.options.MaxCalls)
+	c.calls = pending.New[waiter](c.options.MaxCalls)
 	c.do = c.call
 	for i := len(c.options.Interceptors) - 1; i >= 0; i-- {
 		outer, next := c.options.Interceptors[i], c.do
@@ -231,6 +243,9 @@ func (c *Conn) call(ctx context.Context, r *Request, in, out any) error {
 	if form == nil {
 		form = c.options.Form
 	}
+	if r.stream != nil {
+		return r.stream.open(ctx, form, in)
+	}
 	if err := r.prepare(ctx, c, form, in); err != nil {
 		return err
 	}
@@ -261,9 +276,9 @@ func (c *Conn) send(ctx context.Context, r *Request) error {
 	if ctx.Err() != nil {
 		return contextError(ctx)
 	}
-	waits := r
+	waits := waiter{r, r.stream}
 	if r.OneWay {
-		waits = nil // keeps the connection from ending until it is sent, and nothing completes it
+		waits.request = nil // keeps the connection from ending until it is sent, and nothing completes it
 	}
 	id, err := c.calls.Add(waits)
 	switch {
@@ -274,18 +289,18 @@ func (c *Conn) send(ctx context.Context, r *Request) error {
 	}
 	// This is asked after Add: endIfIdle sees the call in the table, or this sees that the connection is draining.
 	if c.draining.Load() {
-		c.drop(id, waits)
+		c.drop(id, waits.request)
 		return Errorf(Unavailable, "the connection is about to close")
 	}
 	r.frame.Sequence, r.frame.HeaderSequence = id, id
-	if r.frame.Dialect.Framing == frame.TTHeader && !c.greeted.Swap(true) {
+	if r.frame.Dialect.Framing == frame.TTHeader && (!c.greeted.Swap(true) || r.stream != nil && !c.speaksControl()) {
 		r.frame.Add(keyPeer, "1")
 	}
 	if err = c.codec.Allows(&r.frame, len(r.body)); err == nil {
 		err = c.session.SendAs(encoder(&r.frame), r.body)
 	}
 	if err != nil || r.OneWay {
-		c.drop(id, waits)
+		c.drop(id, waits.request)
 	}
 	switch {
 	case err == nil:
@@ -320,11 +335,11 @@ func (c *Conn) cancel(id int32) {
 
 // take removes a call from the table; nil if it does not wait any more. A connection that is about to close does so after the last one.
 func (c *Conn) take(id int32) *Request {
-	r, _ := c.calls.Take(id)
+	w, _ := c.calls.Take(id)
 	if c.draining.Load() {
 		c.endIfIdle()
 	}
-	return r
+	return w.request
 }
 
 // endIfIdle ends a draining connection without calls.
@@ -343,8 +358,12 @@ func (c *Conn) message(_ *session.Session, body []byte) {
 		if f.Value(keyPeer) != nil {
 			c.known.Store(true)
 		}
-		if r, _ := c.calls.Take(f.Sequence); r != nil {
-			r.complete(f, body)
+		if f.Kind == frame.Reply && string(f.Value(keyStream)) == streamMore {
+			c.part(f, body)
+			break
+		}
+		if w, _ := c.calls.Take(f.Sequence); w.request != nil {
+			w.request.complete(f, body)
 		} else {
 			c.late.Add(1)
 		}
@@ -355,6 +374,9 @@ func (c *Conn) message(_ *session.Session, body []byte) {
 		if f.Value(keyGoaway) != nil {
 			c.draining.Store(true)
 			c.endIfIdle()
+		}
+		if id := idOf(f, keyPeer); id != 0 {
+			c.begun(id)
 		}
 	default:
 		c.session.Abort(fmt.Errorf("rpc: a server has sent a frame of the kind %v", f.Kind))
@@ -383,9 +405,9 @@ var errSilent = errors.New("rpc: the server has not answered a heartbeat")
 func (c *Conn) ended(_ *session.Session, info *session.CloseInfo) {
 	c.draining.Store(true)
 	c.err = info.Err
-	for _, r := range c.calls.Close(info.Err) {
-		if r != nil {
-			r.fail(Errorf(Lost, "the connection ended before the answer: %w", info.Err))
+	for _, w := range c.calls.Close(info.Err) {
+		if w.request != nil {
+			w.request.fail(Errorf(Lost, "the connection ended before the answer: %w", info.Err))
 		}
 	}
 	close(c.closed)
@@ -435,5 +457,5 @@ func (c *Conn) Form() Form { return c.options.Form }
 // Pending returns how many calls wait for their answers.
 func (c *Conn) Pending() int { return c.calls.Len() }
 
-// Late returns how many answers came to calls that did not wait for them any more.
+// Late returns how many answers, and messages of streams, came to calls that did not wait for them any more.
 func (c *Conn) Late() uint64 { return c.late.Load() }

@@ -44,6 +44,43 @@
 // Answers that are ready while the messages of one read are handled leave in one write; calls that several goroutines make at the same time do, too.
 // Nothing waits for that.
 //
+// # Streams
+//
+// A method may answer with a stream of messages, which end in order or with an error:
+//
+//	rpc.HandleStream(srv, "Watch", func(ctx context.Context, in *Request, send func(*Event) error) error {
+//		for event := range events(ctx, in.Topic) {
+//			if err := send(&event); err != nil {
+//				return err // the caller does not want more
+//			}
+//		}
+//		return nil
+//	})
+//
+// The caller receives them one by one, and calls Close if it stops before the end:
+//
+//	stream, err := conn.Stream(ctx, &rpc.Request{Method: "Watch"}, &Request{Topic: "news"})
+//	...
+//	defer stream.Close()
+//	for {
+//		var event Event
+//		if err := stream.Receive(&event); err == io.EOF {
+//			break
+//		} else if err != nil {
+//			return err
+//		}
+//	}
+//
+// A stream is a call under way until it ends: it counts for all bounds, has a deadline, can be canceled, and Shutdown waits for it. Its handler always has
+// a goroutine of its own, or one of the executor.
+//
+// ConnOptions.StreamMessages and StreamBytes bound what waits at the caller for Receive. When they are reached, send waits, until the caller
+// has received more, or the handler's context is done. So a stream that is read slowly delays its own handler and nothing else on the connection. A
+// handler whose caller neither receives nor gives up waits as long as the connection lasts, if the call has no deadline.
+//
+// Streams travel between programs of this package, in the framing TTHeader. A method with a stream answers all calls that do not ask for a stream with
+// [UnknownMethod]: those of Conn.Call, Kitex and Apache Thrift. Conn.Stream of a method with one answer gives a stream of one message.
+//
 // # Bounds
 //
 // Options bound the calls under way, of one connection and in all, and the bytes of their arguments. A call beyond them is answered at once with

@@ -16,7 +16,7 @@ type Code int32
 // The codes. Those up to 10 are Thrift's ([frame.UnknownMethod] and others).
 const (
 	Unknown       Code = 0 // any error that a handler returned, if it is not an *[Error]
-	UnknownMethod Code = 1 // the server has no such method, or not in the form of the call
+	UnknownMethod Code = 1 // the server has no such method, or not in the form of the call, or with a stream that the call does not ask for
 	BadSequence   Code = 4 // the sequence id is that of another call under way
 	Internal      Code = 6 // the handler panicked, or its answer could not be encoded
 	BadMessage    Code = 7 // the body of the call, or of the answer, could not be decoded

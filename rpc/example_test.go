@@ -47,6 +47,49 @@ func Example() {
 	// rpc: a name is missing (code 40001) true
 }
 
+// A method with a stream, of which the caller receives all.
+func ExampleHandleStream() {
+	srv := rpc.NewServer(nil)
+	rpc.HandleStream(srv, "Count", func(_ context.Context, in *int, send func(*int) error) error {
+		for i := range *in {
+			if err := send(&i); err != nil {
+				return err // the caller does not want more
+			}
+		}
+		return nil
+	})
+	here, there := net.Pipe()
+	if err := srv.ServeConn(there); err != nil {
+		fmt.Println(err)
+		return
+	}
+	conn, err := rpc.NewConn(here, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	stream, err := conn.Stream(context.Background(), &rpc.Request{Method: "Count"}, 3)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for {
+		var n int
+		if err = stream.Receive(&n); err != nil {
+			break
+		}
+		fmt.Println(n)
+	}
+	fmt.Println(err)
+	_ = conn.Close()
+	_ = srv.Close()
+	// Output:
+	// 0
+	// 1
+	// 2
+	// EOF
+}
+
 // A method with bodies of bytes, which runs where the connection is read, and a Request that is used again and again.
 func ExampleMethodOf() {
 	srv := rpc.NewServer(nil)

@@ -21,14 +21,14 @@ type text struct {
 
 // place is a server.
 type place struct {
-	t       *testing.T
+	t       testing.TB
 	server  *rpc.Server
 	address string
 	served  chan error
 }
 
 // newPlace starts a server with the method Echo, which ends with the test.
-func newPlace(t *testing.T, o *rpc.Options) *place {
+func newPlace(t testing.TB, o *rpc.Options) *place {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

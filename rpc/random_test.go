@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -48,6 +49,17 @@ func (s *randomServers) restart(t *testing.T, r *rand.Rand) {
 			return in, nil
 		}
 	})
+	rpc.HandleStream(server, "Many", func(_ context.Context, in *many, send func(*text) error) error {
+		for i := range in.Count {
+			if err := send(&text{in.message(i)}); err != nil {
+				return err
+			}
+		}
+		if in.Fails {
+			return rpc.Errorf(30_000, "%s", in.Text)
+		}
+		return nil
+	})
 	echo := rpc.MethodOf(rpc.JSON, func(_ context.Context, in *text) (*text, error) { return in, nil })
 	echo.Inline = true
 	server.Handle("Inline", echo)
@@ -77,7 +89,7 @@ func (s *randomServers) conn(r *rand.Rand) *rpc.Conn {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	c, err := rpc.Dial(ctx, "tcp", s.address, &rpc.ConnOptions{MaxCalls: 50})
+	c, err := rpc.Dial(ctx, "tcp", s.address, &rpc.ConnOptions{MaxCalls: 50, StreamMessages: 1 + r.IntN(50), StreamBytes: 1 + r.IntN(10_000)})
 	if err != nil {
 		return nil
 	}
@@ -85,8 +97,18 @@ func (s *randomServers) conn(r *rand.Rand) *rpc.Conn {
 	return c
 }
 
+// many is the argument of a method with a stream.
+type many struct {
+	Text  string
+	Count int
+	Fails bool // after the messages
+}
+
+// message returns a message of the stream.
+func (m *many) message(i int) string { return fmt.Sprintf("%d of %s", i, m.Text) }
+
 // TestRandomCalls: while connections are cut and servers restarted, every call ends once, with its own answer or an error of this package that fits, and
-// nothing is left of it. Each caller uses one Request for all its calls, so an answer that came too late would be taken for another's.
+// nothing is left of it. The messages of a stream come in order and without gaps until its end, or an error that fits. Each caller uses one Request for all its calls, so an answer that came too late would be taken for another's.
 func TestRandomCalls(t *testing.T) {
 	seed := *randomSeed
 	if seed == 0 {
@@ -184,6 +206,9 @@ func randomCall(c *rpc.Conn, r *rand.Rand, request *rpc.Request) error {
 	case 2:
 		return c.Send(ctx, "Echo", &text{"one way"})
 	}
+	if r.IntN(8) == 0 {
+		return randomStream(ctx, c, r, request)
+	}
 	request.Method = []string{"Echo", "Inline", "Wait", "Fail"}[r.IntN(4)]
 	in, out := text{fmt.Sprintf("%d %0*d", r.Uint64(), r.IntN(300), 7)}, text{}
 	err := c.Do(ctx, request, &in, &out)
@@ -197,4 +222,36 @@ func randomCall(c *rpc.Conn, r *rand.Rand, request *rpc.Request) error {
 		return fmt.Errorf("%s of %q is answered %q", request.Method, in.Text, out.Text)
 	}
 	return err
+}
+
+// randomStream opens a stream, and may close it before its end.
+func randomStream(ctx context.Context, c *rpc.Conn, r *rand.Rand, request *rpc.Request) error {
+	in := &many{fmt.Sprintf("%d %0*d", r.Uint64(), r.IntN(300), 7), r.IntN(100), r.IntN(4) == 0}
+	request.Method = "Many"
+	s, err := c.Stream(ctx, request, in)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }()
+	stop := -1
+	if r.IntN(4) == 0 {
+		stop = r.IntN(in.Count + 1)
+	}
+	for i := 0; i != stop; i++ {
+		var out text
+		err := s.Receive(&out)
+		var e *rpc.Error
+		switch isFailure := errors.As(err, &e) && e.Code == 30_000; {
+		case err == nil && i < in.Count && out.Text == in.message(i):
+			continue
+		case err == nil:
+			return fmt.Errorf("message %d of %q is %q", i, in.Text, out.Text)
+		case errors.Is(err, io.EOF) && i == in.Count && !in.Fails, isFailure && i == in.Count && in.Fails && e.Message == in.Text && e.Remote:
+			return nil
+		case errors.Is(err, io.EOF), isFailure:
+			return fmt.Errorf("the stream of %+v ends after %d messages, %w", in, i, errors.New(err.Error()))
+		}
+		return err
+	}
+	return nil
 }

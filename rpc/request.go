@@ -21,13 +21,14 @@ type Request struct {
 	// OneWay is for methods that are not answered.
 	OneWay bool
 
-	// Set by Do.
+	// Set by Do, and by Stream for the request in a Stream.
 	frame    frame.Frame
 	body     []byte
-	done     chan struct{} // has an element when answer, metadata and err are set
+	done     chan struct{} // has an element, or is closed for a stream, when answer, metadata and err are set
 	answer   []byte
 	metadata []Pair // of the answer
 	err      error
+	stream   *Stream // that this is the request of; nil for other calls
 }
 
 var requests = sync.Pool{New: func() any { return new(Request) }}
@@ -37,14 +38,6 @@ func (r *Request) Reset() {
 	r.Method, r.Form, r.OneWay, r.err = "", nil, false, nil
 	r.Metadata, r.metadata = r.Metadata[:0], r.metadata[:0]
 	r.body, r.answer = kept(r.body), kept(r.answer)
-}
-
-// kept returns memory to use again.
-func kept(b []byte) []byte {
-	if cap(b) > keptBuffer {
-		return nil
-	}
-	return b[:0]
 }
 
 // Reply returns the body of the last answer. It is valid until the request is used again.
@@ -86,6 +79,9 @@ func (r *Request) prepare(ctx context.Context, c *Conn, form Form, in any) (err 
 	if o.Compress != 0 && o.CompressFrom >= 0 && len(r.body) >= o.CompressFrom {
 		f.Transforms = append(f.Transforms, o.Compress)
 	}
+	if r.stream != nil {
+		f.Add(keyStream, r.stream.window.size.String())
+	}
 	deadline, ok := ctx.Deadline()
 	if left := time.Until(deadline); ok && left <= maxTimeout {
 		ms := strconv.FormatInt(max(1, (left+time.Millisecond-1).Milliseconds()), 10)
@@ -104,7 +100,7 @@ const maxTimeout = math.MaxInt32 * time.Millisecond
 // complete sets the answer.
 func (r *Request) complete(f *frame.Frame, body []byte) {
 	for i := range f.Pairs {
-		if key := string(f.Pairs[i].Key); key != keyPeer {
+		if key := string(f.Pairs[i].Key); key != keyPeer && key != keyStream {
 			r.metadata = append(r.metadata, Pair{key, string(f.Pairs[i].Value)})
 		}
 	}
@@ -121,12 +117,29 @@ func (r *Request) complete(f *frame.Frame, body []byte) {
 		r.fail(Errorf(BadMessage, "the result is in the protocol %v, not in %v", f.Dialect.Protocol, want))
 		return
 	}
-	r.answer = append(r.answer, body...)
-	r.done <- struct{}{}
+	switch {
+	case r.stream == nil:
+		r.answer = append(r.answer, body...)
+	case string(f.Value(keyStream)) != streamEnd:
+		r.stream.last(body)
+	}
+	r.finish()
 }
 
 // fail sets the error.
 func (r *Request) fail(err error) {
+	if r.stream != nil {
+		err = withoutEOF(err)
+	}
 	r.err = err
+	r.finish()
+}
+
+// finish says that answer, metadata and err are set.
+func (r *Request) finish() {
+	if r.stream != nil {
+		r.stream.finish()
+		return
+	}
 	r.done <- struct{}{}
 }

@@ -21,8 +21,9 @@ type Options struct {
 	// bounds the bodies and the metadata of the calls under way on one connection, in bytes; default 16 MiB. Calls beyond a bound are answered with
 	// [Overloaded], and one-way calls are dropped. While answers wait for a client to read them, a connection may have twice as much.
 	MaxCalls, MaxAllCalls, MaxBytes int
-	// Executor runs the handlers; by default each has a goroutine while it runs. The key of a task is the number of its connection. If it takes no
-	// more, calls are answered with [Overloaded]. Calls that are handled inline, or in order, do not use it.
+	// Executor runs the handlers; by default each has a goroutine while it runs. A handler of a stream runs as long as the stream lasts. The key of
+	// a task is the number of its connection. If it takes no more, calls are answered with [Overloaded]. Calls that are handled inline, or in
+	// order, do not use it.
 	Executor session.Executor
 	// Interceptors run around every handler, the first one outermost.
 	Interceptors []Interceptor
@@ -87,13 +88,14 @@ func sessionOptions(o *session.Options, f *frame.Options) *session.Options {
 	return &out
 }
 
-// Method is how calls of a method are handled.
+// Method is how calls of a method are handled: by Func, which gives one answer, or by Stream.
 type Method struct {
-	// Protocol is that of the messages which Func understands.
+	// Protocol is that of the messages which Func or Stream understands.
 	Protocol frame.Protocol
 	Func     Func
+	Stream   StreamFunc
 	// Inline has Func run where the connection is read, without a goroutine of its own. It is for functions that do not wait: while one runs, no
-	// other call of its connection begins.
+	// other call of its connection begins. A Stream cannot be inline.
 	Inline bool
 }
 
@@ -124,7 +126,7 @@ func Handle[In, Out any](s *Server, name string, handler func(ctx context.Contex
 type method struct {
 	Method
 	name string
-	run  Func // Func with the interceptors around it
+	run  Func // Func or Stream, with the interceptors around it
 }
 
 // Server handles calls. All methods may be called concurrently.
@@ -164,17 +166,25 @@ func NewServer(o *Options) *Server {
 }
 
 // Handle has calls of a method with the method's protocol handled. A method may be handled in several protocols, each with one call of Handle, also
-// while the server runs. Handle panics if the name is empty, if there is no such protocol, or if the method has a handler for it already.
+// while the server runs. Handle panics if the name is empty, if there is no such protocol, if the method has a handler for it already, if it has no
+// function or two, or if it has an inline Stream.
 func (srv *Server) Handle(name string, m Method) {
 	switch {
 	case name == "":
 		panic("rpc: a method needs a name")
-	case m.Func == nil:
+	case m.Func == nil && m.Stream == nil:
 		panic("rpc: the method " + name + " has no function")
+	case m.Func != nil && m.Stream != nil:
+		panic("rpc: the method " + name + " has both a Func and a Stream")
+	case m.Stream != nil && m.Inline:
+		panic("rpc: the method " + name + " has a Stream, which cannot be inline")
 	case m.Protocol < frame.Binary || m.Protocol > frame.Bare:
 		panic(fmt.Sprintf("rpc: the method %s has the protocol %d, which does not exist", name, m.Protocol))
 	}
 	one := &method{Method: m, name: name, run: m.Func}
+	if m.Stream != nil {
+		one.run = m.Stream.asFunc()
+	}
 	for i := len(srv.options.Interceptors) - 1; i >= 0; i-- {
 		outer, next := srv.options.Interceptors[i], one.run
 		one.run = func(ctx context.Context, c *Call, dst []byte) ([]byte, error) { return outer(ctx, c, dst, next) }

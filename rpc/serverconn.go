@@ -36,6 +36,9 @@ type serverConn struct {
 	ended    bool
 }
 
+// errClient is in the cause of the end of a connection that the server ends because of what its client has sent.
+var errClient = errors.New("rpc: the client breaks the protocol")
+
 func (srv *Server) open(s *session.Session) error {
 	c := &serverConn{server: srv, session: s, codec: frame.New(srv.options.Frame), calls: map[int32]*Call{}}
 	s.SetCodec(c.codec)
@@ -58,7 +61,7 @@ func (c *serverConn) message(body []byte) {
 	case frame.Control:
 		c.controlled(f)
 	default:
-		c.session.Abort(fmt.Errorf("rpc: a client has sent a frame of the kind %v", f.Kind))
+		c.session.Abort(fmt.Errorf("%w: it has sent a frame of the kind %v", errClient, f.Kind))
 	}
 	c.codec.Rest()
 }
@@ -81,7 +84,10 @@ func (c *serverConn) controlled(f *frame.Frame) {
 	if value := f.Value(keyPing); value != nil {
 		sendControl(c.session, keyPing, string(value))
 	}
-	if id := cancelOf(f); id != 0 {
+	if value := f.Value(keyCredit); value != nil {
+		c.credited(string(value))
+	}
+	if id := idOf(f, keyCancel); id != 0 {
 		c.mu.Lock()
 		call := c.calls[id]
 		c.mu.Unlock()
@@ -89,6 +95,25 @@ func (c *serverConn) controlled(f *frame.Frame) {
 			c.server.counts.canceled.Add(1)
 			call.ctx.end(context.Canceled)
 		}
+	}
+}
+
+// credited takes the credit that the caller of a stream gives.
+func (c *serverConn) credited(text string) {
+	id, more, ok := parseGrant(text)
+	if !ok {
+		c.session.Abort(fmt.Errorf("%w: it has sent the bad credit %q", errClient, shortened(text, 64)))
+		return
+	}
+	c.mu.Lock()
+	call := c.calls[id]
+	c.mu.Unlock()
+	switch {
+	case call == nil: // the stream has ended, and the client did not know yet
+	case call.sender == nil:
+		c.session.Abort(fmt.Errorf("%w: it has sent credit for the call %d, which has no stream", errClient, id))
+	case !call.sender.grant(more):
+		c.session.Abort(fmt.Errorf("%w: it has sent too much credit for the stream %d", errClient, id))
 	}
 }
 
@@ -113,6 +138,9 @@ func (c *serverConn) begin(f *frame.Frame, body []byte) {
 		call.answer(nil, err)
 		return
 	}
+	if call.sender != nil && f.Value(keyPeer) != nil {
+		sendControl(c.session, keyPeer, strconv.Itoa(int(call.sequence)))
+	}
 	inOrder := f.Dialect.Framing != frame.TTHeader && f.Flags&frame.FlagOutOfOrder == 0
 	if call.method.Inline || inOrder {
 		call.run()
@@ -136,7 +164,7 @@ func (c *serverConn) begin(f *frame.Frame, body []byte) {
 }
 
 // admit finds the method of a call and counts the call as under way, or returns the error with which it is refused.
-func (c *serverConn) admit(call *Call, f *frame.Frame) error {
+func (c *serverConn) admit(call *Call, f *frame.Frame) (err error) {
 	var otherwise bool
 	call.method, otherwise = c.server.method(f.Method, call.protocol)
 	switch {
@@ -144,6 +172,10 @@ func (c *serverConn) admit(call *Call, f *frame.Frame) error {
 		return Errorf(UnknownMethod, "the method %q is not handled in the protocol %v", f.Method, call.protocol)
 	case call.method == nil:
 		return Errorf(UnknownMethod, "there is no method %q", f.Method)
+	case call.method.Stream != nil:
+		if call.sender, err = newSender(call, f); err != nil {
+			return err
+		}
 	}
 	call.size = len(call.body)
 	for i := range f.Pairs {
@@ -156,7 +188,7 @@ func (c *serverConn) admit(call *Call, f *frame.Frame) error {
 		return Errorf(Overloaded, "the server has %d calls under way", o.MaxAllCalls)
 	}
 	c.mu.Lock()
-	err := c.addLocked(call, o)
+	err = c.addLocked(call, o)
 	c.mu.Unlock()
 	if err != nil {
 		c.server.calls.Add(-1)
@@ -166,7 +198,7 @@ func (c *serverConn) admit(call *Call, f *frame.Frame) error {
 		call.ctx.end(context.Canceled)
 	}
 	for i := range f.Pairs {
-		if key := string(f.Pairs[i].Key); key != keyTimeout && key != keyPeer {
+		if key := string(f.Pairs[i].Key); key != keyTimeout && key != keyPeer && key != keyStream {
 			call.metadata = append(call.metadata, Pair{string(f.Pairs[i].Key), string(f.Pairs[i].Value)})
 		}
 	}
@@ -266,6 +298,9 @@ func (c *Call) handle(dst []byte) (body []byte, err error) {
 
 // end answers a call that was under way, and forgets it. The client may use its sequence id again as soon as it has the answer.
 func (c *Call) end(body []byte, err error) {
+	if c.sender != nil {
+		c.sender.end()
+	}
 	conn := c.conn
 	conn.mu.Lock()
 	delete(conn.calls, c.sequence)
@@ -294,6 +329,9 @@ func (c *Call) answer(body []byte, err error) {
 	}
 	if !c.reply.Dialect.Framing.HasHeader() {
 		c.reply.Pairs = nil
+	}
+	if c.sender != nil && err == nil && len(body) == 0 {
+		c.reply.Add(keyStream, streamEnd)
 	}
 	most := frameBytes(c.conn.server.options.Frame)
 	if err == nil && len(body) > most {
@@ -396,7 +434,7 @@ func (c *serverConn) close(info *session.CloseInfo) {
 	delete(c.server.conns, c)
 	c.server.mu.Unlock()
 	var broken *frame.Error
-	if info.By == session.ByError || errors.As(info.Err, &broken) || info.By == session.ByPanic {
+	if info.By == session.ByError || info.By == session.ByPanic || errors.As(info.Err, &broken) || errors.Is(info.Err, errClient) {
 		c.server.options.Logger.Info("a connection was broken", "client", c.session.RemoteAddr(), "by", info.By.String(), "error", info.Err)
 	}
 }

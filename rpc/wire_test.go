@@ -16,14 +16,14 @@ import (
 
 // wire is the other end of a connection, frame by frame.
 type wire struct {
-	t     *testing.T
+	t     testing.TB
 	conn  net.Conn
 	codec *frame.Codec
 	in    []byte
 	used  int
 }
 
-func newWire(t *testing.T, conn net.Conn) *wire {
+func newWire(t testing.TB, conn net.Conn) *wire {
 	t.Cleanup(func() { _ = conn.Close() })
 	return &wire{t: t, conn: conn, codec: frame.New(nil)}
 }

@@ -6,6 +6,7 @@
 //
 //	calls := pending.New[*call](0)
 //	id, err := calls.Add(c)      // and send it
+//	c, ok := calls.Get(id)       // when a part of the answer has come
 //	c, ok := calls.Take(id)      // when the answer has come, or the deadline
 //	left := calls.Close(cause)   // when the connection has ended: all others find nothing
 //
@@ -100,6 +101,20 @@ func (t *Table[T]) Take(id int32) (call T, ok bool) {
 		t.slots = nil
 	}
 	return call, true
+}
+
+// Get returns a call and leaves it in the table. It reports false if there is no call with that id any more. Another goroutine may take the call at
+// the same time.
+func (t *Table[T]) Get(id int32) (call T, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if id <= 0 || len(t.slots) == 0 {
+		return call, false
+	}
+	if s := &t.slots[int(id)&(len(t.slots)-1)]; s.id == id {
+		return s.call, true
+	}
+	return call, false
 }
 
 // resize moves the calls to more slots. Ids that differ modulo the number of slots differ modulo its multiple.

@@ -48,6 +48,9 @@ func TestTableIsAMap(t *testing.T) {
 				id = rapid.SampledFrom(ids).Draw(t, "id")
 			}
 			want, had := model[id]
+			if got, ok := table.Get(id); ok != had || got != want {
+				t.Fatalf("get %d: %d, %t; want %d, %t", id, got, ok, want, had)
+			}
 			delete(model, id)
 			if got, ok := table.Take(id); ok != had || got != want {
 				t.Fatalf("take %d: %d, %t; want %d, %t", id, got, ok, want, had)

@@ -52,6 +52,13 @@ func Handle[In, Out any, InP message[In], OutP message[Out]](srv *rpc.Server, na
 	srv.Handle(name, rpc.MethodOf(Form, handler))
 }
 
+// HandleStream has a server handle calls of a method with a stream, whose argument and messages are Protobuf messages. See [rpc.StreamOf].
+func HandleStream[In, Out any, InP message[In], OutP message[Out]](
+	srv *rpc.Server, name string, handler func(ctx context.Context, in *In, send func(out *Out) error) error,
+) {
+	srv.Handle(name, rpc.StreamOf(Form, handler))
+}
+
 // message is a pointer to a generated struct.
 type message[M any] interface {
 	*M

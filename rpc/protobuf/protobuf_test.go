@@ -2,6 +2,8 @@ package protobuf_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -57,5 +59,49 @@ func TestForm(t *testing.T) {
 	}
 	if err := protobuf.Form.Parse([]byte{0xFF}, &out); err == nil {
 		t.Error("bytes that are no message are one")
+	}
+}
+
+func TestStream(t *testing.T) {
+	srv := rpc.NewServer(nil)
+	protobuf.HandleStream(srv, "Letters", func(_ context.Context, in *wrapperspb.StringValue, send func(*wrapperspb.StringValue) error) error {
+		for _, letter := range in.GetValue() {
+			if err := send(wrapperspb.String(string(letter))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	here, there := net.Pipe()
+	if err := srv.ServeConn(there); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = srv.Close() }()
+	c, err := rpc.NewConn(here, &rpc.ConnOptions{Form: protobuf.Form, StreamMessages: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const letters = "the letters of a text"
+	s, err := c.Stream(testwait.Context(t), &rpc.Request{Method: "Letters"}, wrapperspb.String(letters))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for {
+		var out wrapperspb.StringValue
+		if err = s.Receive(&out); err != nil {
+			break
+		}
+		got += out.GetValue()
+	}
+	if !errors.Is(err, io.EOF) || got != letters {
+		t.Errorf("%q, %v", got, err)
+	}
+	s, err = c.Stream(testwait.Context(t), &rpc.Request{Method: "Letters"}, wrapperspb.String(letters))
+	if err == nil {
+		err = s.Receive(new(int))
+	}
+	if rpc.CodeOf(err) != rpc.BadMessage {
+		t.Error(err)
 	}
 }
