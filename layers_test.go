@@ -54,13 +54,14 @@ var layers = map[string]layer{
 	"websocket":      {ours: []string{"session", "websocket/wire"}},
 	"discovery":      {},
 	"rpc":            {ours: []string{"rpc/frame", "rpc/pending", "session"}},
+	"rpc/client":     {ours: []string{"rpc", "rpc/balance", "discovery"}},
 
 	// Forms of bodies; each has one foreign dependency.
 	"rpc/protobuf": {ours: []string{"rpc", "rpc/frame"}, foreign: []string{"google.golang.org/protobuf"}},
 	"rpc/thrift":   {ours: []string{"rpc", "rpc/frame"}, foreign: []string{"github.com/apache/thrift"}},
 
 	// Registries; each adapter has one foreign dependency.
-	"discovery/discoverytest": {ours: []string{"discovery"}},
+	"discovery/discoverytest": {ours: []string{"discovery", "rpc", "rpc/client"}}, // calls to what is found
 	"discovery/etcd":          {ours: []string{"discovery"}, foreign: []string{"go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/api/v3"}},
 	"discovery/zookeeper":     {ours: []string{"discovery"}, foreign: []string{"github.com/go-zookeeper/zk"}},
 

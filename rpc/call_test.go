@@ -106,7 +106,8 @@ func TestErrors(t *testing.T) {
 		t.Error(err)
 	}
 	wantEcho(t, c, "after all that")
-	if s := p.server.Stats(); s.Panics != 2 || s.Failed < 9 || s.Refused != 2 || s.Pending != 0 {
+	testwait.True(t, "nothing is under way", func() bool { return p.server.Stats().Pending == 0 })
+	if s := p.server.Stats(); s.Panics != 2 || s.Failed < 9 || s.Refused != 2 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -124,6 +125,7 @@ func TestMultiplexed(t *testing.T) {
 		testwait.Receive(t, slow.began)
 	}
 	wantEcho(t, c, "meanwhile")
+	testwait.True(t, "the other call has ended", func() bool { return p.server.Stats().Pending <= 500 })
 	if n, s := c.Pending(), p.server.Stats(); n != 500 || s.Pending != 500 || s.Conns != 1 {
 		t.Errorf("%d calls wait, %+v", n, s)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -37,6 +36,12 @@ type ConnOptions struct {
 	StreamMessages, StreamBytes int
 	// Interceptors run around every call, the first one outermost.
 	Interceptors []ClientInterceptor
+	// AwaitServer has Dial and NewConn wait for the server's first frame. So a connection that a proxy, or a server that is about to stop, accepts and
+	// drops is an error, and no call is lost on it. Only servers of this package say something, so it has an effect with the forms [JSON] and [Raw] only.
+	AwaitServer bool
+	// Unusable is called once, when the connection stops making calls: its server has asked for that, Shutdown was called, or the connection has ended.
+	// It may be called before Dial has returned, and must not wait: the connection is not read meanwhile.
+	Unusable func(c *Conn)
 	// Session are the settings of the connection; nil is all defaults. MaxMessage is raised to the largest frame, the queue to what MaxCalls needs.
 	// TickInterval and Executor are not used, and Policy is [session.Wait] unless it is [session.CloseSlow]. Engine is EngineGoroutine by default: a
 	// goroutine that reads hands answers to callers faster than an event loop does, and clients have few connections.
@@ -101,6 +106,7 @@ type Conn struct {
 	calls   *pending.Table[waiter]
 	opened  chan struct{} // closed when the session has opened: only then it tells of its end
 	refused chan error    // gets the reason if it does not open
+	met     chan struct{} // closed by the first frame; nil if nothing waits for that
 	closed  chan struct{} // closed when the connection has ended
 	err     error         // why; set before closed is closed
 
@@ -110,6 +116,7 @@ type Conn struct {
 	late     atomic.Uint64 // answers, and messages of streams, to calls that did not wait any more
 
 	// Of the goroutine that reads.
+	hasMet bool // a frame has arrived
 	heard  bool // something has arrived since the last tick
 	pinged bool // at the last tick, and nothing has arrived since
 }
@@ -118,43 +125,6 @@ type Conn struct {
 type waiter struct {
 	request *Request // nil: a one-way call, which is being sent
 	stream  *Stream  // that has the request; nil: the call has one answer
-}
-
-// Dial connects to a server. Networks are "tcp", "tcp4", "tcp6" and "unix". ctx bounds only connecting. Nil options are all defaults. The connection
-// does not come back when it has ended.
-func Dial(ctx context.Context, network, address string, o *ConnOptions) (*Conn, error) {
-	c := newConn(o)
-	_, err := c.client.DialWith(ctx, network, address, c.attach())
-	if err = c.open(ctx, err); err != nil {
-		return nil, &Error{Code: Unavailable, Message: fmt.Sprintf("cannot connect to %s: %v", address, err), cause: err}
-	}
-	return c, nil
-}
-
-// NewConn makes calls over a connection that exists already. The connection belongs to the Conn. If it is a tls.Conn, NewConn waits for the handshake.
-func NewConn(conn net.Conn, o *ConnOptions) (*Conn, error) {
-	c := newConn(o)
-	_, err := c.client.ServeConn(conn, c.attach())
-	if err = c.open(context.Background(), err); err != nil {
-		return nil, &Error{Code: Unavailable, Message: "the connection cannot be used: " + err.Error(), cause: err}
-	}
-	return c, nil
-}
-
-// open waits until the session has opened. err is the error of making the session.
-func (c *Conn) open(ctx context.Context, err error) error {
-	if err == nil {
-		select {
-		case <-c.opened:
-			c.greet()
-			return nil
-		case err = <-c.refused:
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		}
-	}
-	_ = c.client.Close()
-	return err
 }
 
 // greet lets a server of this package know that control frames are understood, before the first call, so that it can say that it will close.
@@ -172,6 +142,9 @@ func (c *Conn) speaksControl() bool {
 
 func newConn(o *ConnOptions) *Conn {
 	c := &Conn{options: o.withDefaults(), opened: make(chan struct{}), refused: make(chan error, 1), closed: make(chan struct{})}
+	if c.options.AwaitServer && c.speaksControl() {
+		c.met = make(chan struct{})
+	}
 	own := c.options.sessionOptions()
 	own.Observer = c.observer(own.Observer)
 	c.client = session.NewClient(nil, nil, own)
@@ -183,37 +156,6 @@ func newConn(o *ConnOptions) *Conn {
 		c.do = func(ctx context.Context, r *Request, in, out any) error { return outer(ctx, r, in, out, next) }
 	}
 	return c
-}
-
-func (c *Conn) attach() *session.Attach {
-	open := func(*session.Session) error {
-		close(c.opened)
-		return nil
-	}
-	return &session.Attach{
-		Codec:   c.codec,
-		Made:    func(s *session.Session) { c.session = s },
-		Handler: &session.Handler{Open: open, Message: c.message, Tick: c.tick, Close: c.ended},
-	}
-}
-
-// observer returns an observer that also notices a session which does not open, because its handshake failed.
-func (c *Conn) observer(users *session.Observer) *session.Observer {
-	var o session.Observer
-	if users != nil {
-		o = *users
-	}
-	refused := o.Refused
-	o.Refused = func(remote net.Addr, err error) {
-		if refused != nil {
-			refused(remote, err)
-		}
-		select {
-		case c.refused <- err:
-		default:
-		}
-	}
-	return &o
 }
 
 // Call calls a method and waits for its answer. in is the argument, and out is set to the result; both are in the connection's form, and out may be
@@ -349,10 +291,21 @@ func (c *Conn) endIfIdle() {
 	}
 }
 
+// refuseCalls has the connection make no new calls.
+func (c *Conn) refuseCalls() {
+	if !c.draining.Swap(true) && c.options.Unusable != nil {
+		c.options.Unusable(c)
+	}
+}
+
 // message takes the frame that the codec has found.
 func (c *Conn) message(_ *session.Session, body []byte) {
 	f := c.codec.Frame()
 	c.heard = true
+	if !c.hasMet && c.met != nil {
+		close(c.met)
+	}
+	c.hasMet = true
 	switch f.Kind {
 	case frame.Reply, frame.Exception:
 		if f.Value(keyPeer) != nil {
@@ -372,7 +325,7 @@ func (c *Conn) message(_ *session.Session, body []byte) {
 		}
 	case frame.Control:
 		if f.Value(keyGoaway) != nil {
-			c.draining.Store(true)
+			c.refuseCalls()
 			c.endIfIdle()
 		}
 		if id := idOf(f, keyPeer); id != 0 {
@@ -403,7 +356,7 @@ var errSilent = errors.New("rpc: the server has not answered a heartbeat")
 
 // ended fails all calls that wait.
 func (c *Conn) ended(_ *session.Session, info *session.CloseInfo) {
-	c.draining.Store(true)
+	c.refuseCalls()
 	c.err = info.Err
 	for _, w := range c.calls.Close(info.Err) {
 		if w.request != nil {
@@ -424,7 +377,7 @@ func (c *Conn) Close() error {
 // Shutdown ends the connection when all calls have their answers; new calls fail with [Unavailable]. If ctx is done first, it ends at once, and the
 // error is that of ctx.
 func (c *Conn) Shutdown(ctx context.Context) error {
-	c.draining.Store(true)
+	c.refuseCalls()
 	c.endIfIdle()
 	select {
 	case <-c.closed:

@@ -93,5 +93,6 @@
 // this, and handles what still arrives. A [Conn] makes no new calls then ([Unavailable]), waits for its answers, and closes. Other connections end
 // when they have been silent for Options.DrainGrace.
 //
-// A Conn that hears nothing for ConnOptions.Heartbeat asks its server for a sign of life.
+// A Conn that hears nothing for ConnOptions.Heartbeat asks its server for a sign of life. A Conn that has ended does not come back: package rpc/client
+// keeps connections to all servers of a service.
 package rpc

@@ -190,7 +190,7 @@ func TestConnClose(t *testing.T) {
 // A server that does not answer heartbeats is given up.
 func TestSilentServer(t *testing.T) {
 	here, there := net.Pipe()
-	c, err := rpc.NewConn(here, &rpc.ConnOptions{Heartbeat: 5 * time.Millisecond})
+	c, err := rpc.NewConn(t.Context(), here, &rpc.ConnOptions{Heartbeat: 5 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestSilentServer(t *testing.T) {
 // A server is asked for a sign of life when it was silent, and not given up if there is one.
 func TestHeartbeat(t *testing.T) {
 	here, there := net.Pipe()
-	c, err := rpc.NewConn(here, &rpc.ConnOptions{Heartbeat: -1})
+	c, err := rpc.NewConn(t.Context(), here, &rpc.ConnOptions{Heartbeat: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func ExampleHandleStream() {
 		fmt.Println(err)
 		return
 	}
-	conn, err := rpc.NewConn(here, nil)
+	conn, err := rpc.NewConn(context.Background(), here, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -104,7 +104,7 @@ func ExampleMethodOf() {
 		fmt.Println(err)
 		return
 	}
-	conn, err := rpc.NewConn(here, &rpc.ConnOptions{Form: rpc.Raw})
+	conn, err := rpc.NewConn(context.Background(), here, &rpc.ConnOptions{Form: rpc.Raw})
 	if err != nil {
 		fmt.Println(err)
 		return

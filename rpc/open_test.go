@@ -83,7 +83,7 @@ func TestHandshakeFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := make(chan error, 1)
-	conn, err := rpc.NewConn(tls.Client(raw, &tls.Config{ServerName: "localhost", MinVersion: tls.VersionTLS13}), &rpc.ConnOptions{
+	conn, err := rpc.NewConn(t.Context(), tls.Client(raw, &tls.Config{ServerName: "localhost", MinVersion: tls.VersionTLS13}), &rpc.ConnOptions{
 		Session: &session.Options{Observer: &session.Observer{Refused: func(_ net.Addr, err error) { refused <- err }}},
 	})
 	var record tls.RecordHeaderError

@@ -343,7 +343,7 @@ func wantCancel(w *wire, id string) {
 // A client that has canceled a stream before it knew that its server understands that cancels it when the server says so.
 func TestStreamOfAnUnknownServer(t *testing.T) {
 	here, there := net.Pipe()
-	c, err := rpc.NewConn(here, &rpc.ConnOptions{Form: anyForm{frame.Binary}})
+	c, err := rpc.NewConn(t.Context(), here, &rpc.ConnOptions{Form: anyForm{frame.Binary}})
 	if err != nil {
 		t.Fatal(err)
 	}

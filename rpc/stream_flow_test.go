@@ -137,7 +137,7 @@ func TestBadServersOfStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			here, there := net.Pipe()
-			c, err := rpc.NewConn(here, &rpc.ConnOptions{StreamMessages: 3, StreamBytes: 1000})
+			c, err := rpc.NewConn(t.Context(), here, &rpc.ConnOptions{StreamMessages: 3, StreamBytes: 1000})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +176,7 @@ func TestBadServersOfStreams(t *testing.T) {
 // Messages after the end of a stream, and after an error, come too late, and so does another end.
 func TestMessagesAfterTheEnd(t *testing.T) {
 	here, there := net.Pipe()
-	c, err := rpc.NewConn(here, nil)
+	c, err := rpc.NewConn(t.Context(), here, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -210,7 +210,7 @@ func TestBadServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			here, there := net.Pipe()
-			c, err := rpc.NewConn(here, nil)
+			c, err := rpc.NewConn(t.Context(), here, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -145,20 +145,25 @@ func (quiet) Printf(string, ...any) {}
 // keepOwn replaces the connection of the registrations when it gets no session, until the registry is closed.
 func (r *Registry) keepOwn() {
 	l := r.own
-	without := time.NewTimer(2 * r.options.SessionTimeout)
+	without := time.NewTimer(2 * r.options.SessionTimeout) // runs while there is no session
 	defer without.Stop()
+	has := false
 	for {
 		select {
 		case e := <-l.events:
 			switch e.State {
 			case zk.StateHasSession:
 				without.Stop()
+				has = true
 				r.mu.Lock()
 				close(r.session)
 				r.session = make(chan struct{})
 				r.mu.Unlock()
-			case zk.StateDisconnected, zk.StateExpired:
-				without.Reset(2 * r.options.SessionTimeout)
+			case zk.StateDisconnected, zk.StateExpired: // also after each attempt that fails, which must not put the timer off
+				if has {
+					without.Reset(2 * r.options.SessionTimeout)
+				}
+				has = false
 			}
 		case <-without.C:
 			without.Reset(2 * r.options.SessionTimeout)

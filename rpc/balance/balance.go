@@ -82,6 +82,11 @@ type Call struct {
 	Avoid []*Target
 }
 
+// avoids reports whether a server is in Avoid, perhaps as it was before a Set.
+func (c *Call) avoids(t *Target) bool {
+	return slices.ContainsFunc(c.Avoid, func(a *Target) bool { return a.state == t.state })
+}
+
 // New makes a Balancer without servers.
 func New(o *Options) *Balancer {
 	b := &Balancer{}
@@ -171,7 +176,7 @@ func (b *Balancer) choose(g *group, now time.Time, c *Call, lenient bool) Choice
 		}
 		// Another one may be the same: then a turn with a large weight has been chosen twice.
 		other := g.turns[b.options.Random()%uint64(len(g.turns))]
-		if two := g.targets[other]; two != one.Target && !slices.Contains(c.Avoid, two) && two.state.isGood() && two.load() < one.load() {
+		if two := g.targets[other]; two != one.Target && !c.avoids(two) && two.state.isGood() && two.load() < one.load() {
 			return Choice{Target: two}
 		}
 		return one
@@ -183,7 +188,7 @@ func (g *group) from(turn uint64, now time.Time, c *Call, lenient bool) Choice {
 	n := uint64(len(g.turns))
 	for i := range n {
 		t := g.targets[g.turns[(turn+i)%n]]
-		if slices.Contains(c.Avoid, t) {
+		if c.avoids(t) {
 			continue
 		}
 		if ok, probe := t.state.admits(now, lenient); ok {
@@ -204,7 +209,7 @@ func (g *group) byKey(now time.Time, c *Call, lenient bool) Choice {
 				best, score = t, s
 			}
 		}
-		if !slices.Contains(c.Avoid, best) {
+		if !c.avoids(best) {
 			if ok, probe := best.state.admits(now, lenient); ok {
 				return Choice{best, probe}
 			}

@@ -210,13 +210,16 @@ func TestZone(t *testing.T) {
 	}
 }
 
-// A call that is made again goes to another server, until all were tried.
+// A call that is made again goes to another server, until all were tried, also if their weights change meanwhile.
 func TestAvoid(t *testing.T) {
 	for _, policy := range []balance.Policy{balance.RoundRobin, balance.LeastPending, balance.ByKey} {
 		b := made(t, balance.Options{Policy: policy}, servers(1, 5, 100))
 		var tried []*balance.Target
 		seen := make(map[string]bool)
-		for range 3 {
+		for i := range 3 {
+			if err := b.Set(servers(1, 5, 100+i)); err != nil {
+				t.Fatal(err)
+			}
 			target := pick(t, b, start, balance.Call{Key: "k", Avoid: tried})
 			target.Done(start, balance.Ignored)
 			if seen[target.Endpoint.Address] {

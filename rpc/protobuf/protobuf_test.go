@@ -31,7 +31,7 @@ func TestForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = srv.Close() }()
-	c, err := rpc.NewConn(here, &rpc.ConnOptions{Form: protobuf.Form})
+	c, err := rpc.NewConn(t.Context(), here, &rpc.ConnOptions{Form: protobuf.Form})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = srv.Close() }()
-	c, err := rpc.NewConn(here, &rpc.ConnOptions{Form: protobuf.Form, StreamMessages: 2})
+	c, err := rpc.NewConn(t.Context(), here, &rpc.ConnOptions{Form: protobuf.Form, StreamMessages: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func TestProcessor(t *testing.T) {
 		if err := srv.ServeConn(there); err != nil {
 			t.Fatal(err)
 		}
-		conn, err := rpc.NewConn(here, &o)
+		conn, err := rpc.NewConn(t.Context(), here, &o)
 		if err != nil {
 			t.Fatal(err)
 		}
