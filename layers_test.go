@@ -101,6 +101,7 @@ var layers = map[string]layer{
 	"push/timers":      {ours: []string{"timingwheel"}},
 	"push/presence":    {ours: []string{"push", "push/broker"}},
 	"push/hub":         {ours: []string{"push", "push/channel", "push/broker", "push/pace", "push/timers", "push/presence", "timingwheel"}},
+	"push/cluster":     {ours: []string{"push", "push/broker", "discovery"}},
 	"push/origin":      {},
 	"push/admission":   {},
 	"push/forwarded":   {},

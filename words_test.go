@@ -12,7 +12,7 @@ import (
 
 // plain are the folders whose code is written in the field's words: see CONTRIBUTING.md. A folder is added when it has been brought to them.
 var plain = []string{
-	"cmd/sluice", "codec", "internal", "push/api", "push/broker", "push/channel", "push/config", "push/delta", "push/gateway", "push/hub",
+	"cmd/sluice", "codec", "internal", "push/api", "push/broker", "push/channel", "push/cluster", "push/config", "push/delta", "push/gateway", "push/hub",
 	"push/internal", "push/laws", "push/metrics", "push/origin", "push/pace", "push/presence", "push/protocol", "push/pushtest", "push/timers",
 	"reconnect", "rpc", "session", "splice", "timingwheel", "tools", "transport", "websocket", "workerpool",
 }

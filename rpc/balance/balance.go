@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/discovery"
+	"github.com/sluice-push/sluice/internal/rendezvous"
 )
 
 // Policy says how a server is chosen.
@@ -116,7 +117,7 @@ func (b *Balancer) Set(endpoints []discovery.Endpoint) error {
 	}
 	next := &set{}
 	for i := range endpoints {
-		t := &Target{Endpoint: endpoints[i], b: b, hash: hash(endpoints[i].Address), state: &state{}}
+		t := &Target{Endpoint: endpoints[i], b: b, hash: rendezvous.Hash(endpoints[i].Address), state: &state{}}
 		if old := before[endpoints[i].Address]; old != nil {
 			t.state = old.state
 		}
@@ -200,7 +201,7 @@ func (g *group) from(turn uint64, now time.Time, c *Call, lenient bool) Choice {
 
 // byKey returns the server with the best hash for the key, of all that can be used.
 func (g *group) byKey(now time.Time, c *Call, lenient bool) Choice {
-	key := hash(c.Key)
+	key := rendezvous.Hash(c.Key)
 	for skipped := []*Target(nil); len(skipped) < len(g.targets); {
 		var best *Target
 		score := math.Inf(-1)
@@ -221,9 +222,7 @@ func (g *group) byKey(now time.Time, c *Call, lenient bool) Choice {
 
 // score returns how good a server is for a key. The one with the largest wins, with a chance in proportion to its weight.
 func (t *Target) score(key uint64) float64 {
-	const bits = 53
-	u := (float64(mix(key^t.hash)>>(64-bits)) + 0.5) / (1 << bits)
-	return float64(t.Endpoint.Share()) / -math.Log(u)
+	return rendezvous.Score(key, t.hash, float64(t.Endpoint.Share()))
 }
 
 // load returns how many calls are under way, for the weight of the server, with one more.
@@ -233,24 +232,6 @@ func (t *Target) load() float64 {
 
 // Pending returns how many calls are under way.
 func (t *Target) Pending() int { return int(t.state.pending.Load()) }
-
-// hash is FNV-1a of 64 bits, which all callers have in common.
-func hash(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return mix(h)
-}
-
-// mix spreads the bits of a number (the finalizer of SplitMix64: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
-func mix(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
-}
 
 // maxTurns is how many turns a group may have. Weights are rounded to that.
 const maxTurns = 4096
