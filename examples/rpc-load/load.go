@@ -12,14 +12,17 @@ import (
 	"github.com/sluice-push/sluice/discovery"
 	"github.com/sluice-push/sluice/examples/internal/echo"
 	"github.com/sluice-push/sluice/examples/internal/latency"
+	"github.com/sluice-push/sluice/examples/internal/registry"
 	"github.com/sluice-push/sluice/examples/internal/run"
 	"github.com/sluice-push/sluice/rpc"
+	"github.com/sluice-push/sluice/rpc/client"
 	"github.com/sluice-push/sluice/rpc/frame"
 )
 
 const (
-	maxSize = 4 << 20         // of a text
-	dialing = 5 * time.Second // for each connection
+	maxSize = 4 << 20          // of a text
+	dialing = 5 * time.Second  // for each connection
+	finding = 10 * time.Second // until the registry has said which servers there are, and one is connected
 )
 
 var framings = map[string]frame.Framing{
@@ -32,8 +35,9 @@ var errWrong = errors.New("the answer has another text than the call")
 // load is a number of callers that share connections.
 type load struct {
 	*settings
-	conns []*rpc.Conn
-	body  func(text string) echo.Body
+	callees []callee // each is for some of the callers
+	close   func()   // ends the connections
+	body    func(text string) echo.Body
 
 	begun   atomic.Uint64 // calls that were made, or are about to be
 	latency latency.Histogram
@@ -57,27 +61,65 @@ func newLoad(ctx context.Context, s *settings) (*load, error) {
 		return nil, fmt.Errorf("-framing: %s is for the forms of thrift, and -form is %s", s.framing, s.form)
 	}
 	l := &load{settings: s, body: body}
-	o := &rpc.ConnOptions{Form: form, Framing: framing, MaxCalls: s.callers/s.conns + 1}
-	to := discovery.Endpoint{Address: s.addr}
+	o := &rpc.ConnOptions{Form: form, Framing: framing, MaxCalls: s.callers + 1}
+	if s.registry != "" {
+		return l, l.find(ctx, o)
+	}
+	return l, l.dial(ctx, o)
+}
+
+// callee is whom calls are made to.
+type callee struct {
+	do     func(ctx context.Context, call *client.Call, in, out any) error
+	usable func() bool // or every other call fails, too
+}
+
+// dial connects to a server.
+func (l *load) dial(ctx context.Context, o *rpc.ConnOptions) error {
+	var conns []*rpc.Conn
+	l.close = func() {
+		for _, c := range conns {
+			_ = c.Close() // no call is under way
+		}
+	}
+	to := discovery.Endpoint{Address: l.addr}
 	network, address := to.Network()
-	for range s.conns {
+	for range l.conns {
 		dial, cancel := context.WithTimeout(ctx, dialing)
 		conn, err := rpc.Dial(dial, network, address, o)
 		cancel()
 		if err != nil {
 			l.close()
-			return nil, err
+			return err
 		}
-		l.conns = append(l.conns, conn)
+		conns = append(conns, conn)
+		do := func(ctx context.Context, call *client.Call, in, out any) error {
+			return conn.Do(ctx, &call.Request, in, out)
+		}
+		l.callees = append(l.callees, callee{do, conn.Usable})
 	}
-	return l, nil
+	return nil
 }
 
-// close ends the connections.
-func (l *load) close() {
-	for _, c := range l.conns {
-		_ = c.Close() // no call is under way
+// find connects to the servers that a registry knows, and to those that it will know.
+func (l *load) find(ctx context.Context, o *rpc.ConnOptions) error {
+	r, closeRegistry, err := registry.Open(l.registry)
+	if err != nil {
+		return fmt.Errorf("-registry: %w", err)
 	}
+	c := client.New(discovery.NewSteady(r, nil), echo.Service, &client.Options{Conn: o, Conns: l.conns})
+	l.close = func() {
+		_ = c.Close()
+		_ = closeRegistry()
+	}
+	ctx, cancel := context.WithTimeout(ctx, finding)
+	defer cancel()
+	if err := c.Wait(ctx, 1); err != nil {
+		l.close()
+		return err
+	}
+	l.callees = []callee{{c.Do, func() bool { return true }}}
+	return nil
 }
 
 // run makes the calls, until all are made or ctx is done, and says how it goes. The error says how many failed, and why the first did.
@@ -104,29 +146,29 @@ func (l *load) run(ctx context.Context) error {
 func (l *load) calling(ctx context.Context, number int) {
 	text := fmt.Sprintf("caller %d ", number)
 	text = (text + strings.Repeat("x", max(l.size-len(text), 0)))[:l.size]
-	body, conn := l.body(text), l.conns[number%len(l.conns)]
-	request := &rpc.Request{Method: echo.Method}
+	body, to := l.body(text), l.callees[number%len(l.callees)]
+	call := &client.Call{Request: rpc.Request{Method: echo.Method}, Idempotent: true}
 	for ctx.Err() == nil {
 		if n := l.begun.Add(1); l.calls > 0 && n > l.calls {
 			return
 		}
 		began := time.Now()
-		err := l.call(conn, request, body, text)
+		err := l.call(to, call, body, text)
 		l.latency.Add(time.Since(began))
 		if err != nil {
 			l.fail(err)
-			if !conn.Usable() {
-				return // and so would be every other call
+			if !to.usable() {
+				return
 			}
 		}
 	}
 }
 
 // call makes a call. Its deadline is its own: a load that ends waits for its answer.
-func (l *load) call(conn *rpc.Conn, r *rpc.Request, body echo.Body, text string) error {
+func (l *load) call(to callee, call *client.Call, body echo.Body, text string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
 	defer cancel()
-	if err := conn.Do(ctx, r, body.In, body.Out); err != nil {
+	if err := to.do(ctx, call, body.In, body.Out); err != nil {
 		return err
 	}
 	if body.Text() != text {

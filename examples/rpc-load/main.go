@@ -2,22 +2,28 @@
 // and check every answer. Each second it says how many calls were answered, and how long that took: the time in which half of the answers, and 99 and
 // 99.9 of a hundred, came. It ends with status 0 if every call was answered rightly, and otherwise with 1.
 //
+// With -registry the calls go to all servers of the service echo, by package rpc/client: servers may come, stop and be killed meanwhile. Echo may be
+// carried out twice, so its calls are made again when a connection was lost.
+//
 // With -calls 0 it goes on until SIGTERM or ^C. These end it gently: no more calls are made, and those under way are waited for.
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"time"
 
 	"github.com/sluice-push/sluice/examples/internal/echo"
+	"github.com/sluice-push/sluice/examples/internal/registry"
 	"github.com/sluice-push/sluice/examples/internal/run"
 )
 
 // settings are the flags.
 type settings struct {
 	addr     string
+	registry string
 	conns    int
 	callers  int
 	calls    uint64
@@ -32,7 +38,8 @@ type settings struct {
 func flags() *settings {
 	s := new(settings)
 	flag.StringVar(&s.addr, "addr", "127.0.0.1:7011", "`address` of the server: HOST:PORT, or unix:PATH")
-	flag.IntVar(&s.conns, "conns", 1, "how many connections the callers share")
+	flag.StringVar(&s.registry, "registry", "", registry.Usage+"; then -addr is not used")
+	flag.IntVar(&s.conns, "conns", 1, "how many connections the callers share, to each server")
 	flag.IntVar(&s.callers, "callers", 100, "how many calls are under way at a time")
 	flag.Uint64Var(&s.calls, "calls", 100_000, "how many calls are made in all; 0 is without end")
 	flag.IntVar(&s.size, "size", 1024, "`bytes` of the text of a call")
@@ -69,7 +76,7 @@ func main() {
 	if err != nil {
 		run.Fail(err)
 	}
-	run.Say("%d callers, %d bytes each, over %d connections to %s", s.callers, s.size, s.conns, s.addr)
+	run.Say("%d callers, %d bytes each, over %d connections to %s", s.callers, s.size, s.conns, cmp.Or(s.registry, s.addr))
 	err = l.run(ctx)
 	l.close()
 	if err != nil {

@@ -15,8 +15,8 @@
 // their calls have ended. A connection whose server is about to stop is replaced, gets no new calls, and ends with its calls. So a server that leaves the
 // registry and then stops with [rpc.Server.Shutdown] loses no call.
 //
-// Connections share event loops: where there are some, a server that is connected costs no goroutine. A goroutine runs for each server that is being
-// dialed, for each connection that ends while calls are under way, and for the resolver.
+// Each connection has a goroutine, which reads. Another one runs for each server that is being dialed, for each connection that ends while calls are
+// under way, and for the resolver.
 //
 // # Calls
 //
