@@ -16,23 +16,30 @@ import (
 	"github.com/sluice-push/sluice/rpc/client"
 )
 
-// Process is a process that is connected to a registry.
-type Process struct {
-	Registry
-	// Die ends the process, as far as the registry can see: nothing is heard of it any more. The registration is the process's.
-	Die func(discovery.Registration)
-}
-
 // Operator is what [RunCalls] needs of a registry.
 type Operator struct {
-	// Connect returns the registry as another process sees it. The test ends what it began.
-	Connect func(t *testing.T) Process
+	// Address is where the registry listens.
+	Address string
+	// Open returns the registry as another process sees it that finds it at an address. The test ends what it began.
+	Open func(t *testing.T, address string) Registry
 	// Restart ends the registry without notice and starts it again, with its data or without, and returns when it answers.
 	Restart func(wiped bool)
 }
 
-// RunCalls has callers make calls to the servers of a service while servers are killed and stop, and while the registry is restarted and loses its
-// data. It logs what the callers have noticed, and how long it took until their set of servers was right.
+// process is a process that is connected to a registry.
+type process struct {
+	Registry
+	wire *wire
+}
+
+func (o *Operator) connect(t *testing.T) process {
+	t.Helper()
+	w := newWire(t, o.Address)
+	return process{o.Open(t, w.address()), w}
+}
+
+// RunCalls has callers make calls to the servers of a service while servers are killed, stop, and are cut off from the registry, and while the registry
+// is restarted and loses its data. It logs what the callers have noticed, and how long it took until their set of servers was right.
 func RunCalls(t *testing.T, o *Operator) {
 	t.Helper()
 	s := newScene(t, o)
@@ -52,6 +59,17 @@ func RunCalls(t *testing.T, o *Operator) {
 	s.phase("one server is drained")
 	drained.drain()
 	s.settle("the drained server has left the set")
+	s.end("")
+
+	s.phase("one server is cut off from the registry")
+	away := s.serve()
+	s.settle("the new server is there")
+	away.gone()
+	away.process.wire.cut()
+	s.settle("the server that is cut off has left the set")
+	away.process.wire.mend()
+	s.servers = append(s.servers, away)
+	s.settle("the server that was cut off is back")
 	s.end("")
 
 	s.phase("the registry is restarted")
@@ -108,7 +126,7 @@ type member struct {
 	*rpc.Server
 	scene        *scene
 	address      string
-	process      Process
+	process      process
 	registration discovery.Registration
 }
 
@@ -117,7 +135,7 @@ type message struct{ Text string }
 func newScene(t *testing.T, o *Operator) *scene {
 	s := &scene{t: t, o: o, service: service(t), name: "begin", began: time.Now()}
 	s.quit, s.stopped = context.WithCancel(context.WithoutCancel(t.Context()))
-	s.client = client.New(&observed{discovery.NewSteady(o.Connect(t), nil), &s.empty}, s.service, nil)
+	s.client = client.New(&observed{discovery.NewSteady(o.connect(t), nil), &s.empty}, s.service, nil)
 	t.Cleanup(func() {
 		s.stopped()
 		_ = s.client.Close()
@@ -182,7 +200,7 @@ func (s *scene) serve() *member {
 	s.t.Helper()
 	ln, err := new(net.ListenConfig).Listen(s.t.Context(), "tcp", "127.0.0.1:0")
 	must(s.t, "listen", err)
-	m := &member{Server: rpc.NewServer(&rpc.Options{DrainGrace: Patience}), scene: s, address: ln.Addr().String(), process: s.o.Connect(s.t)}
+	m := &member{Server: rpc.NewServer(&rpc.Options{DrainGrace: Patience}), scene: s, address: ln.Addr().String(), process: s.o.connect(s.t)}
 	rpc.Handle(m.Server, "Echo", func(_ context.Context, in *message) (*message, error) { return in, nil })
 	served := make(chan error, 1)
 	go func() { served <- m.Serve(ln) }()
@@ -204,7 +222,7 @@ func (s *scene) serve() *member {
 // die ends the server's process without notice.
 func (m *member) die() {
 	m.gone()
-	m.process.Die(m.registration)
+	m.process.wire.cut()
 	_ = m.Close()
 }
 
@@ -252,7 +270,7 @@ func (s *scene) settle(what string) {
 // others waits until the registry has told a process that has just begun to watch of all servers.
 func (s *scene) others() {
 	s.t.Helper()
-	Watch(s.t, s.o.Connect(s.t), s.service).Until(s.addresses())
+	Watch(s.t, s.o.connect(s.t), s.service).Until(s.addresses())
 	s.t.Logf("%s: all servers are in it again after %v", s.name, time.Since(s.began).Round(time.Millisecond))
 }
 

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/sluice-push/sluice/discovery/discoverytest"
 	"github.com/sluice-push/sluice/discovery/etcd"
 )
@@ -12,9 +14,14 @@ import (
 func TestCalls(t *testing.T) {
 	s := newServer(t)
 	discoverytest.RunCalls(t, &discoverytest.Operator{
-		Connect: func(t *testing.T) discoverytest.Process {
-			r, _ := s.registry(t, &etcd.Options{TTL: 2 * time.Second, Refresh: time.Second})
-			return discoverytest.Process{Registry: r, Die: etcd.Abandon}
+		Address: s.client,
+		Open: func(t *testing.T, address string) discoverytest.Registry {
+			client, err := clientv3.New(clientv3.Config{Endpoints: []string{address}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = client.Close() })
+			return etcd.New(client, &etcd.Options{TTL: 2 * time.Second, Refresh: time.Second})
 		},
 		Restart: s.restart,
 	})
