@@ -67,6 +67,24 @@ func (c *Call) AllMetadata() []Pair { return c.metadata }
 // SetMetadata adds a pair to the answer, or to the end of a stream. Peers whose framing has no header do not get it.
 func (c *Call) SetMetadata(key, value string) { c.reply.Add(key, value) }
 
+// Refuse returns an error, with the code [Overloaded], for a handler that has done nothing: its caller may make the call elsewhere. For it [Refused]
+// reports true there, if its client is one of this package.
+func (c *Call) Refuse(format string, args ...any) *Error {
+	e := Errorf(Overloaded, format, args...)
+	e.refused = true
+	return e
+}
+
+// markRefused has the answer say that the handler has not begun.
+func (c *Call) markRefused() {
+	c.conn.mu.Lock()
+	known := c.conn.known
+	c.conn.mu.Unlock()
+	if known {
+		c.reply.Add(keyRefused, "1")
+	}
+}
+
 // RemoteAddr returns the address of the caller.
 func (c *Call) RemoteAddr() net.Addr { return c.conn.session.RemoteAddr() }
 

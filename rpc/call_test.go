@@ -72,14 +72,14 @@ func TestErrors(t *testing.T) {
 		{"plain", rpc.Unknown, "no such thing"},
 		{"own", 12_345, "a message"},
 		{"empty", 7_000, ""},
-		{"wrapped", 20_000, "inside: the disk is full"},
+		{"wrapped", 20_000, "around: inside: the disk is full"},
 		{"deadline", rpc.DeadlineExceeded, "slow: context deadline exceeded"},
 		{"thrift", 5, "none"},
 		{"panic", rpc.Internal, "the handler of panic has panicked"},
 		{"exit", rpc.Internal, "the handler of exit has panicked"},
 		{"channel", rpc.Internal, "the result of channel: json: unsupported type: chan int"},
 		{"large", rpc.TooLarge, "the answer has 2097163 bytes, at most 1048576 are allowed"},
-		{"compact", rpc.UnknownMethod, `the method "compact" is not handled in the protocol bare`},
+		{"compact", rpc.UnknownMethod, `the method "compact" is handled in other forms, not in that of the call (protocol bare)`},
 		{"nothing", rpc.UnknownMethod, `there is no method "nothing"`},
 	} {
 		_, err := ask(t, c, tt.method, "a")

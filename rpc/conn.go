@@ -24,8 +24,8 @@ type ConnOptions struct {
 	Frame *frame.Options
 	// MaxCalls bounds the calls that wait for their answers; default 16,384. Calls beyond it fail with [Overloaded].
 	MaxCalls int
-	// Compress is how bodies of at least CompressFrom bytes, default 1 KiB, are compressed; default not at all. [frame.Zlib] is for THeader,
-	// [frame.Gzip] for TTHeader with [frame.Bare], and no other peer understands it. Answers are compressed like their calls.
+	// Compress is how bodies of at least CompressFrom bytes, default 1 KiB, are compressed; default not at all. [frame.Zlib] is for THeader.
+	// [frame.Gzip] is for TTHeader with [JSON] and [Raw]; only peers of this package understand it. Answers are compressed like their calls.
 	Compress     frame.Transform
 	CompressFrom int
 	// Heartbeat is for how long a connection may be silent before the server is asked for a sign of life; if there is none for as long again, the

@@ -21,6 +21,8 @@ const (
 	// streamEnd; a reply without it is the last message of a stream, and its end.
 	keyStream = "sluice.stream"
 	keyCredit = "sluice.credit" // the caller of the stream with this sequence id has received messages, and gives credit for more: "id messages bytes"
+	// keyRefused is in an error that says that the handler has not begun. It is sent to clients of this package.
+	keyRefused = "sluice.refused"
 	// keyTimeout is how many milliseconds a call may take, in THeader; fbthrift has the same key.
 	keyTimeout = "client_timeout"
 	// intTimeout is the same in TTHeader: the key RPCTimeout of Kitex.

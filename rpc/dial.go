@@ -50,7 +50,7 @@ func (c *Conn) open(ctx context.Context, err error) error {
 	return err
 }
 
-// meet waits for the first frame of the server.
+// meet waits for the first frame of the server, as ConnOptions.AwaitServer asks.
 func (c *Conn) meet(ctx context.Context) error {
 	select {
 	case <-c.met:
@@ -62,6 +62,7 @@ func (c *Conn) meet(ctx context.Context) error {
 	}
 }
 
+// attach returns the codec and the handler of the session. Open has run when opened is closed.
 func (c *Conn) attach() *session.Attach {
 	open := func(*session.Session) error {
 		close(c.opened)
@@ -74,7 +75,7 @@ func (c *Conn) attach() *session.Attach {
 	}
 }
 
-// observer returns an observer that also notices a session which does not open, because its handshake failed.
+// observer returns the user's observer, extended: if the handshake of the session fails, it sends the error to c.refused.
 func (c *Conn) observer(users *session.Observer) *session.Observer {
 	var o session.Observer
 	if users != nil {

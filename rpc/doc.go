@@ -3,19 +3,20 @@
 // A service is a function for each method:
 //
 //	srv := rpc.NewServer(nil)
-//	rpc.Handle(srv, "Echo", func(ctx context.Context, in *Request) (*Response, error) {
-//		return &Response{in.Text}, nil
+//	rpc.Handle(srv, "Greet", func(ctx context.Context, in *Question) (*Answer, error) {
+//		return &Answer{"hello " + in.Name}, nil
 //	})
 //	err := srv.Serve(ln)
 //
 // And a caller:
 //
 //	conn, err := rpc.Dial(ctx, "tcp", address, nil)
-//	var out Response
-//	err = conn.Call(ctx, "Echo", &Request{"hi"}, &out)
+//	var out Answer
+//	err = conn.Call(ctx, "Greet", &Question{"ann"}, &out)
 //
 // A server answers clients of all dialects of package rpc/frame on one port: those of this package, of Kitex (TTHeader), and of Apache Thrift (THeader,
-// framed, unframed). [Form] is what is in the bodies: [JSON], [Raw], or one of another package. A method may be handled in several forms.
+// framed, unframed). [Form] is what is in the bodies: [JSON], [Raw], or one of packages rpc/protobuf and rpc/thrift. A method may be handled in several
+// forms.
 //
 // # The life of a call
 //
@@ -32,8 +33,9 @@
 // # Deadlines and cancellation
 //
 // The deadline of the caller's context travels, in milliseconds, and becomes that of the handler's context. When a caller gives up, its server gets a
-// control frame and cancels the handler's context. That context is also done when the connection ends, if the connection is read meanwhile. Deadlines need a header: THeader or TTHeader;
-// cancellation needs TTHeader, and a server of this package.
+// control frame and cancels the handler's context. That context is also done when the connection ends, if the connection is read meanwhile. Deadlines
+// need a header: THeader or TTHeader; cancellation needs TTHeader, and a server of this package. There is no default deadline: a call without one waits
+// until it is answered or the connection ends.
 //
 // # Handlers
 //
@@ -44,12 +46,21 @@
 // Answers that are ready while the messages of one read are handled leave in one write; calls that several goroutines make at the same time do, too.
 // Nothing waits for that.
 //
+// [Conn.Send] makes a one-way call of any method. Nothing is sent back: the result and the error of the handler are dropped, and a call that the server
+// refuses, or whose method it does not have, is dropped too.
+//
+// # Errors of handlers
+//
+// A handler chooses the code with [Errorf]. If its error wraps an *Error, such as that of a call that the handler has made itself, the code of that *Error
+// travels with the whole text. Nothing of this is a refusal for the caller: [Refused] reports true only for what the server itself has refused, and for
+// [Call.Refuse].
+//
 // # Streams
 //
 // A method may answer with a stream of messages, which end in order or with an error:
 //
-//	rpc.HandleStream(srv, "Watch", func(ctx context.Context, in *Request, send func(*Event) error) error {
-//		for event := range events(ctx, in.Topic) {
+//	rpc.HandleStream(srv, "Watch", func(ctx context.Context, in *Topic, send func(*Event) error) error {
+//		for event := range events(ctx, in.Name) {
 //			if err := send(&event); err != nil {
 //				return err // the caller does not want more
 //			}
@@ -59,7 +70,7 @@
 //
 // The caller receives them one by one, and calls Close if it stops before the end:
 //
-//	stream, err := conn.Stream(ctx, &rpc.Request{Method: "Watch"}, &Request{Topic: "news"})
+//	stream, err := conn.Stream(ctx, &rpc.Request{Method: "Watch"}, &Topic{Name: "news"})
 //	...
 //	defer stream.Close()
 //	for {
@@ -71,8 +82,9 @@
 //		}
 //	}
 //
-// A stream is a call under way until it ends: it counts for all bounds, has a deadline, can be canceled, and Shutdown waits for it. Its handler always has
-// a goroutine of its own, or one of the executor.
+// A stream is a call under way until it ends: it counts for all bounds, has the deadline of the context if there is one, and can be canceled. Its handler
+// always has a goroutine of its own, or one of the executor. Shutdown waits for streams and does not end them. If the handler of a
+// stream does not end by itself, the program has to make it return when it calls Shutdown.
 //
 // ConnOptions.StreamMessages and StreamBytes bound what waits at the caller for Receive. When they are reached, send waits, until the caller
 // has received more, or the handler's context is done. So a stream that is read slowly delays its own handler and nothing else on the connection. A

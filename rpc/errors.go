@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/sluice-push/sluice/rpc/frame"
@@ -34,14 +35,16 @@ const (
 	TooLarge Code = 2006
 )
 
-// Error is an error of a call. Handlers return one to choose the code; any other error is sent with [Unknown] and its text.
+// Error is an error of a call. Handlers return one to choose the code. If the error of a handler wraps an *Error, its code is sent with the whole text; any
+// other error is sent with [Unknown] and its text.
 type Error struct {
 	Code    Code
 	Message string // a text for people, of which 64 KiB travel at most
 	// Remote is set if the error was in an answer. Otherwise it was made where the call was made.
 	Remote bool
 
-	cause error
+	refused bool // the server has said that the handler has not begun, or a handler says so: see Call.Refuse
+	cause   error
 }
 
 // Errorf returns an error for a handler to return. A %w in the format is the error's cause, which does not travel.
@@ -78,13 +81,20 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Code == e.Code && t.Message == ""
 }
 
-// Refused reports whether a call failed before its handler began. Then it may be made again, even if it must not be carried out twice.
+// Refused reports whether a call failed before its handler began. Then it may be made again, even if it must not be carried out twice. Servers of this
+// package say so with their answer. A code that a handler has chosen, or that it got from a call of its own, does not.
 func Refused(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && (e.Code == Overloaded || e.Code == Unavailable)
+	for errors.As(err, &e) && (e.Code == Overloaded || e.Code == Unavailable) {
+		if !e.Remote || e.refused {
+			return true
+		}
+		err = e.cause // of an error that package client has made of several
+	}
+	return false
 }
 
-// CodeOf returns the code of an error, which is [Unknown] if the error is not of this package.
+// CodeOf returns the code of an error. It is [Unknown] if err is neither an *[Error] nor an error of package context, and also if err is nil.
 func CodeOf(err error) Code {
 	var e *Error
 	switch {
@@ -116,7 +126,12 @@ func shortened(text string, most int) string {
 func exceptionOf(err error) frame.ApplicationException {
 	var e *Error
 	if errors.As(err, &e) {
-		return frame.ApplicationException{Code: int32(e.Code), Message: e.Message}
+		text := e.Message
+		if _, isOuter := err.(*Error); !isOuter { //nolint:errorlint // e itself is meant
+			// The whole text is sent, in which that of e needs no code.
+			text = strings.Replace(err.Error(), e.Error(), e.Message, 1)
+		}
+		return frame.ApplicationException{Code: int32(e.Code), Message: text}
 	}
 	var x *frame.ApplicationException
 	if errors.As(err, &x) {

@@ -100,7 +100,7 @@ const maxTimeout = math.MaxInt32 * time.Millisecond
 // complete sets the answer.
 func (r *Request) complete(f *frame.Frame, body []byte) {
 	for i := range f.Pairs {
-		if key := string(f.Pairs[i].Key); key != keyPeer && key != keyStream {
+		if key := string(f.Pairs[i].Key); key != keyPeer && key != keyStream && key != keyRefused {
 			r.metadata = append(r.metadata, Pair{key, string(f.Pairs[i].Value)})
 		}
 	}
@@ -110,7 +110,7 @@ func (r *Request) complete(f *frame.Frame, body []byte) {
 			r.fail(Errorf(BadMessage, "the error that was answered: %w", err))
 			return
 		}
-		r.fail(&Error{Code: Code(x.Code), Message: x.Message, Remote: true})
+		r.fail(&Error{Code: Code(x.Code), Message: x.Message, Remote: true, refused: f.Value(keyRefused) != nil})
 		return
 	}
 	if want := r.frame.Dialect.Protocol; f.Dialect.Protocol != want {

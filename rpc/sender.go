@@ -10,16 +10,16 @@ import (
 // StreamFunc handles calls whose answer is a stream. It calls send for each message, and returns after the last one. It must not keep the body of the
 // call. ctx is the call's: see [Call.Context].
 //
-// send waits until the caller wants more. Then it sends a message, which it does not keep. Its errors are *[Error]: [Canceled] or [DeadlineExceeded] when
-// ctx is done, which it is when the caller has closed the stream or is gone; [TooLarge] if the message cannot be sent, after which the stream may go on;
-// [Lost] when the connection has ended; [Internal] after the StreamFunc has returned. send may be called by several goroutines: their messages are sent
-// one after the other, in any order.
+// send waits until the caller has room for the message, sends it, and does not keep it. Its errors are *[Error]: [Canceled] or [DeadlineExceeded] when ctx
+// is done, also because the caller has closed the stream or its connection has ended; [TooLarge] if the message cannot be sent, after which the stream
+// may go on; [Lost] when the connection has ended; [Internal] after the StreamFunc has returned. send may be called by several goroutines: their messages
+// are sent one after the other, in any order.
 //
 // The error of a StreamFunc is sent as [Error] says, after the messages. A panic is answered with [Internal] and ends nothing else.
 type StreamFunc func(ctx context.Context, c *Call, send func(body []byte) error) error
 
-// StreamOf returns a method with a stream, whose argument and messages have a form. The handler must not keep in. What send gets may be changed when send
-// has returned; for the rest see [StreamFunc].
+// StreamOf returns a method with a stream, whose argument and messages have a form. The handler must not keep in. A message may be changed
+// when send has returned. For the rest see [StreamFunc].
 func StreamOf[In, Out any](form Form, handler func(ctx context.Context, in *In, send func(out *Out) error) error) Method {
 	return Method{Protocol: form.Protocol(), Stream: func(ctx context.Context, c *Call, send func(body []byte) error) error {
 		in := new(In)
@@ -47,7 +47,7 @@ func HandleStream[In, Out any](s *Server, name string, handler func(ctx context.
 	s.Handle(name, StreamOf(JSON, handler))
 }
 
-// asFunc returns what handles the calls of a stream as a function for interceptors. The body that it returns is empty.
+// asFunc returns f as a [Func], around which interceptors can run. The body that it returns is empty.
 func (f StreamFunc) asFunc() Func {
 	return func(ctx context.Context, c *Call, dst []byte) ([]byte, error) {
 		return dst, f(ctx, c, func(body []byte) error { return c.sender.send(ctx, body) })
@@ -111,7 +111,7 @@ func (s *sender) await(ctx context.Context, size int) error {
 	for {
 		err := ctx.Err()
 		if err == nil {
-			err = s.call.ctx.Err() // an interceptor may have made another context
+			err = s.call.ctx.Err() // ctx may be one that an interceptor made, and not a child of the call's
 		}
 		if err != nil {
 			return Errorf(CodeOf(err), "no more of the stream is wanted: %w", err)
@@ -143,7 +143,7 @@ func (s *sender) grant(more credit) bool {
 	return ok
 }
 
-// end has send fail from now on, and waits until a message that is being sent has been.
+// end makes send fail from now on, and waits for a send that is under way.
 func (s *sender) end() {
 	s.mu.Lock()
 	s.ended = true
@@ -154,10 +154,10 @@ func (s *sender) end() {
 	s.part.Reset()
 }
 
-// wake has await look again.
+// wake makes await check the credit again.
 func (s *sender) wake() {
 	select {
 	case s.changed <- struct{}{}:
-	default: // it is going to look
+	default: // await has not yet taken the element of the wake before
 	}
 }

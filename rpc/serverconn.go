@@ -135,6 +135,7 @@ func (c *serverConn) begin(f *frame.Frame, body []byte) {
 	err := c.admit(call, f)
 	if err != nil {
 		counts.refused.Add(1)
+		call.markRefused()
 		call.answer(nil, err)
 		return
 	}
@@ -158,6 +159,7 @@ func (c *serverConn) begin(f *frame.Frame, body []byte) {
 		go run()
 	} else if err := e.TrySubmit(c.session.ID(), run); err != nil {
 		counts.refused.Add(1)
+		call.markRefused()
 		call.end(nil, Errorf(Overloaded, "too many calls wait: %w", err))
 		c.server.running.Done()
 	}
@@ -169,7 +171,7 @@ func (c *serverConn) admit(call *Call, f *frame.Frame) (err error) {
 	call.method, otherwise = c.server.method(f.Method, call.protocol)
 	switch {
 	case call.method == nil && otherwise:
-		return Errorf(UnknownMethod, "the method %q is not handled in the protocol %v", f.Method, call.protocol)
+		return Errorf(UnknownMethod, "the method %q is handled in other forms, not in that of the call (protocol %v)", f.Method, call.protocol)
 	case call.method == nil:
 		return Errorf(UnknownMethod, "there is no method %q", f.Method)
 	case call.method.Stream != nil:
@@ -289,6 +291,9 @@ func (c *Call) handle(dst []byte) (body []byte, err error) {
 		srv.options.Logger.Error("a handler of a method has panicked", "method", c.method.name, "panic", value, "stack", string(debug.Stack()))
 	}()
 	if body, err = c.method.run(&c.ctx, c, dst); err != nil {
+		if e, ok := err.(*Error); ok && e != nil && e.refused && !e.Remote { //nolint:errorlint // what the handler has made itself, as its answer
+			c.markRefused()
+		}
 		x := exceptionOf(err)
 		body, err = nil, &x
 	}

@@ -18,14 +18,14 @@ type Stream struct {
 	form    Form
 	request Request       // of the stream only; its done is closed when the call has ended
 	opened  bool          // the call was sent; set before Stream of the Conn returns
-	ready   chan struct{} // has an element when a message has arrived since Receive looked
+	ready   chan struct{} // has an element if a message has arrived since Receive last looked
 
 	mu      sync.Mutex
-	window  window      // guarded by mu, as what follows
-	arrived messages    // since Receive took those before
-	reading messages    // that Receive takes one by one; only Receive resets it
-	failure error       // what Receive returns, whatever has arrived; nil while there is nothing of that kind
-	stop    func() bool // stops waiting for the context
+	window  window      // guarded by mu, like the fields below
+	arrived messages    // messages that Receive has not moved to reading yet
+	reading messages    // messages that Receive returns one by one; only Receive resets it
+	failure error       // if not nil, Receive returns it, and messages that have arrived are dropped
+	stop    func() bool // unregisters the function that ends the stream when the context is done
 }
 
 // Stream calls a method that answers with a stream of messages, which [Stream.Receive] returns one by one. r says which method, and with which form and
@@ -100,7 +100,7 @@ func (s *Stream) Receive(out any) error {
 // next waits for the next message. It is valid until the next call.
 func (s *Stream) next() ([]byte, error) {
 	for {
-		hasEnded := s.hasEnded() // is asked before, because messages that arrive later belong before the end
+		hasEnded := s.hasEnded() // read before take: a message that arrives between the two must be received before the end
 		body, ok, err := s.take()
 		switch {
 		case err != nil:
@@ -138,7 +138,7 @@ func (s *Stream) take() (body []byte, ok bool, err error) {
 	return body, ok, nil
 }
 
-// giveBack gives the server credit, if enough was received.
+// giveBack sends the server credit for received messages. Small amounts are collected first.
 func (s *Stream) giveBack(size int) {
 	s.mu.Lock()
 	grant := s.window.free(size)
@@ -238,7 +238,7 @@ func (s *Stream) push(body []byte) error {
 	return nil
 }
 
-// last takes the message that came with the end of the stream, for which no credit is needed. Then finish is called.
+// last takes the message that came with the end of the stream. It needs no credit. The caller then calls finish.
 func (s *Stream) last(body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +247,7 @@ func (s *Stream) last(body []byte) {
 	}
 }
 
-// finish says that the call has ended. It is called once for each call that was sent.
+// finish marks the call as ended. It is called once for each call that was sent.
 func (s *Stream) finish() {
 	s.mu.Lock()
 	close(s.request.done)
@@ -261,7 +261,7 @@ func (s *Stream) finish() {
 // Errors of servers that break the rules of streams. They end the connection.
 var (
 	errCredit   = errors.New("rpc: the server has sent more of a stream than it had credit for")
-	errNoStream = errors.New("rpc: the server has answered a call with a stream that did not ask for one")
+	errNoStream = errors.New("rpc: the server has sent a stream for a call that did not ask for one")
 	errProtocol = errors.New("rpc: the server has sent a message of a stream in another protocol than that of the call")
 )
 
@@ -285,8 +285,8 @@ func (c *Conn) part(f *frame.Frame, body []byte) {
 	}
 }
 
-// begun is called when the server says that the call of a stream has arrived. If the call was canceled before it was known that the server
-// understands that, it is canceled now.
+// begun is called when the server says that the call of a stream has arrived. The call may have been canceled before the Conn knew that the server
+// understands cancellation: then begun sends the cancellation.
 func (c *Conn) begun(id int32) {
 	c.known.Store(true)
 	if _, waits := c.calls.Get(id); !waits {

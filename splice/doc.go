@@ -14,7 +14,7 @@
 //
 // In all other cases Move copies through a buffer of 64 KiB, with the same result: on other systems, over TLS and all other types of connections
 // (also types that embed a TCP connection, because they may hold bytes in a buffer), if the kernel refuses to splice, if there is no descriptor for
-// a pipe, and for transfers that are shorter than Options.Threshold. [Pool.Direct] reports which it would be.
+// a pipe, and for transfers that are shorter than Options.Threshold. [Pool.Direct] reports whether a transfer would be spliced.
 //
 // io.CopyN of the standard library splices to TCP only, always, and does not say which of the two connections has failed.
 //

@@ -45,7 +45,7 @@ type Pool struct {
 // Stats are the counters of a Pool.
 type Stats struct {
 	Spliced   uint64 // bytes that were moved without a copy
-	Copied    uint64 // bytes that were copied; heads do not count
+	Copied    uint64 // bytes that were copied, without the heads
 	IdlePipes int    // pipes that are kept now
 }
 
@@ -148,7 +148,7 @@ func (p *Pool) Direct(dst, src net.Conn, n int64) bool {
 	return n >= p.threshold
 }
 
-// errRefused says that bytes of src cannot be spliced. None were lost.
+// errRefused says that the rest of a transfer cannot be spliced. No byte is lost, so it can be copied.
 var errRefused = errors.New("not possible")
 
 // copy moves n bytes through a buffer.

@@ -64,7 +64,7 @@ func (p *pipe) call(from, to int) bool {
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue
-		case errors.Is(err, syscall.EAGAIN): // the pipe is empty when it is filled, and not empty when it is drained: it is the socket
+		case errors.Is(err, syscall.EAGAIN): // the socket is not ready: the pipe is empty in fill, and has bytes in drain
 			return false
 		}
 		p.moved, p.err = int(n), err

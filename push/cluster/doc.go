@@ -7,7 +7,7 @@
 //	Member      a node as it announces itself: addresses, labels, weight, load
 //	Set         the members at one time
 //	Placer      which hub has a partition
-//	Router      which gateways a client is told
+//	Router      to which gateways a client is sent
 //	Rebind      which sessions of a gateway move elsewhere after something has changed
 //	Explanation the steps of a choice, for people
 //
@@ -49,7 +49,8 @@
 //
 // Clients keep their connections for hours. If a gateway joins, it stays empty unless sessions move. Each gateway asks its [Rebind] which of its own
 // sessions should go where. A session moves if a rule or its hash has a better place for it, or if the gateway has too many sessions. It never moves
-// because of a small change of loads. With a Skew of 1.25, these numbers of times its fair share count:
+// because of a small change of loads. With a Skew of 1.25, these are the thresholds, as multiples of a
+// gateway's fair share:
 //
 //	more than 1.25      a gateway begins to give sessions away
 //	1.1875              it stops giving sessions away

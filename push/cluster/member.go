@@ -75,7 +75,7 @@ var ErrMember = errors.New("cluster: bad member")
 
 // Member is a node as it announces itself to the others. The JSON form travels in leases and registries.
 type Member struct {
-	// ID identifies the node. It is what hashing is by: a node that keeps its ID over a restart gets the same clients and partitions again.
+	// ID identifies the node. Hashes are made from it: a node that keeps its ID over a restart gets the same clients and partitions again.
 	ID string `json:"id"`
 	// Cluster is the name of the node's cluster. Nodes of other clusters are not in a [Set].
 	Cluster string `json:"cluster,omitempty"`

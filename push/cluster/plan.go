@@ -133,9 +133,9 @@ func (p *plan) count() {
 // gateway is over its bound, is the lane of a gateway that takes clients.
 const (
 	overBound    = 1
-	fullLane     = 2 * excluded        // and more, by class
-	drainingLane = fullLane + excluded // and more, by class; from there on gateways are draining
-	lastLane     = drainingLane + excluded
+	fullLane     = 2 * excluded            // plus the class
+	drainingLane = fullLane + excluded     // plus the class; gateways of this lane and higher ones are draining
+	lastLane     = drainingLane + excluded // plus the class: draining and full
 	noLane       = 255
 )
 
@@ -164,7 +164,7 @@ func (p *plan) isOver(i int) bool {
 
 // roundUp returns the next whole number, so that a gateway whose share is less than a session can have one.
 func roundUp(sessions float64) float64 {
-	const rounding = 1e-9 // errors of what was calculated
+	const rounding = 1e-9 // more than the rounding errors of the calculation
 	return math.Ceil(sessions - rounding)
 }
 

@@ -108,14 +108,14 @@ type Rebind struct {
 	found    []decision
 
 	underWay []underWay
-	from     time.Time // since when the time for moves has not been used
+	from     time.Time // the rate is used up to this time; what lies between it and now is left for moves
 	started  bool      // from is set
 }
 
 // levels are how many times its fair share a gateway has when something begins or ends. Between two of them things stay as they are.
 type levels struct {
-	open, close float64 // a gateway takes sessions of others below open, until it has close
-	rest, shed  float64 // a gateway gives sessions away above shed, until it has rest
+	open, close float64 // below open a gateway begins to take sessions of others, at close it stops
+	rest, shed  float64 // above shed a gateway begins to give sessions away, at rest it stops
 }
 
 // underWay is a move whose session may not be counted yet by the gateway that gets it.
@@ -197,7 +197,7 @@ func (r *Rebind) Step(now time.Time, s *Set, sessions []Session) (moves []Move, 
 		switch {
 		case a.reason != b.reason:
 			return int(a.reason) - int(b.reason)
-		case a.atHome != b.atHome: // those elsewhere go first
+		case a.atHome != b.atHome: // sessions with a better hash elsewhere move first
 			if b.atHome {
 				return -1
 			}
@@ -225,7 +225,7 @@ func (r *Rebind) Step(now time.Time, s *Set, sessions []Session) (moves []Move, 
 		}
 		moves = append(moves, Move{d.session, r.nodes[to].member, again.reason})
 	}
-	// Loads that count as changed count as they are again when the moves have settled.
+	// When the first move has settled, its session no longer counts as moved, so more may be possible.
 	if len(r.underWay) > 0 {
 		next = earlier(next, r.underWay[0].until)
 	}
@@ -258,7 +258,7 @@ func (r *Rebind) spend(now time.Time) bool {
 	return true
 }
 
-// use takes over a set, and the moves under way.
+// use makes s the set for the next decisions, and counts the moves under way in its numbers of sessions.
 func (r *Rebind) use(now time.Time, s *Set) {
 	if r.set != s {
 		open := make(map[string]bool, len(r.nodes))
@@ -341,7 +341,7 @@ func (r *Rebind) decide(now time.Time, s *Session, index int) (d decision, to in
 		d.reason = CanaryChanged
 	case best < here:
 		d.reason = PreferredElsewhere
-	case hashed && !d.atHome && upwards(&p, here, key, score):
+	case hashed && !d.atHome && keepBetterHash(&p, here, key, score):
 		d.reason = PlaceChanged
 	case r.shedding && (!hashed || p.router.bound > 0):
 		d.reason = Overloaded
@@ -356,8 +356,9 @@ func (r *Rebind) decide(now time.Time, s *Session, index int) (d decision, to in
 	return d, ranking[0].index, true
 }
 
-// upwards reports whether a gateway of a class has a better hash for the client than a score. Then only such gateways are left.
-func upwards(p *plan, class uint8, key uint64, score float64) bool {
+// keepBetterHash excludes all gateways but those of a class that have a better hash for the client than a score. If there are none, it excludes nothing
+// and reports false.
+func keepBetterHash(p *plan, class uint8, key uint64, score float64) bool {
 	isBetter := func(i int) bool {
 		return p.class[i] == class && rendezvous.Score(key, p.nodes[i].hash, p.nodes[i].weight) > score
 	}
@@ -373,7 +374,7 @@ func upwards(p *plan, class uint8, key uint64, score float64) bool {
 	return found
 }
 
-// updateShedding looks at the load of this gateway.
+// updateShedding sets shedding by the load of this gateway.
 func (r *Rebind) updateShedding(p *plan) {
 	self := &p.nodes[r.self]
 	fair := p.groups[p.class[r.self]].share(self.weight, 0)
@@ -391,8 +392,8 @@ func (n *node) hasReserve(sessions int) bool {
 	return n.capacity == 0 || sessions < n.capacity-n.capacity/10
 }
 
-// takes reports whether another gateway takes one more session from this one. It does from when it has little, until it has somewhat more. Other
-// gateways may be about to move as many sessions to it, so they are counted too: otherwise all would fill the same gateway at once.
+// takes reports whether another gateway takes one more session from this one. It begins to take sessions below the level open, and stops at the
+// level close. All other gateways may be moving as many sessions to it, so these count too: otherwise all would fill the same gateway at once.
 func (r *Rebind) takes(p *plan, i int) bool {
 	n := &p.nodes[i]
 	sessions := n.sessions + r.moved[i]*max(0, r.peers-1)

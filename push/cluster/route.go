@@ -8,7 +8,7 @@ import (
 // ErrNoGateway means that there is no gateway for a client.
 var ErrNoGateway = errors.New("cluster: no gateway")
 
-// manyNodes is for how many gateways the memory of a choice is on the stack.
+// manyNodes is the largest number of gateways for which Route keeps its working memory on the stack.
 const manyNodes = 256
 
 // Route appends the gateways for a client to dst, the best first, at most Rules.Addresses of them. Gateways that are full come last, and draining
@@ -36,7 +36,8 @@ func (r *Router) Route(dst []*Member, s *Set, c *Client) ([]*Member, error) {
 	return dst, nil
 }
 
-// Allows reports whether the hard rules allow a client to be on a gateway. A gateway asks it when a client connects, however the client came there.
+// Allows reports whether the hard rules allow a client to be on a gateway. A gateway calls it for itself when a client connects, because the client may
+// have come without a route.
 func (r *Router) Allows(m *Member, c *Client) bool {
 	labels := compileLabels(m.Labels)
 	for i := range r.require {

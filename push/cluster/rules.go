@@ -41,7 +41,7 @@ func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 type Rules struct {
 	// Require are hard: a client never gets a gateway that one of them excludes. All that are for the client apply.
 	Require []Require
-	// Canary sends a share of the users to some gateways, and all others past them; nil: none.
+	// Canary sends a share of the users to some gateways, and all other users to the other gateways; nil: none.
 	Canary *Canary
 	// Prefer order gateways by labels, such as the zone. The first that is for the client applies.
 	Prefer []Prefer
@@ -56,7 +56,7 @@ type Rules struct {
 	Addresses int
 }
 
-// When says for which clients a rule is. A client has to fulfil all of it; the zero value is for all clients.
+// When says which clients a rule is for. All conditions must hold; the zero value is for all clients.
 type When struct {
 	// Prefixes are networks. The client's address has to be in one of them.
 	Prefixes []netip.Prefix

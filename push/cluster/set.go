@@ -33,7 +33,7 @@ type node struct {
 // isFull is Member.IsFull with the sessions of the node.
 func (n *node) isFull() bool { return n.capacity > 0 && n.sessions >= n.capacity }
 
-// NewSet makes a Set of the members whose cluster has a name. Members of other clusters are left out. The order of the list makes no difference, and
+// NewSet makes a Set of the members of the cluster with a name. Members of other clusters are left out. The order of the list makes no difference, and
 // neither does a member that is in the list several times. Members that are not valid are left out. If two different members have the same ID, one
 // is chosen, on every node the same. Both are reported in the error, but the Set can always be used.
 func NewSet(cluster string, members []Member) (*Set, error) {
@@ -113,7 +113,7 @@ func (s *Set) Equal(other *Set) bool {
 }
 
 // SamePlaces reports whether two sets differ at most in loads and versions: numbers of sessions, and whether a gateway is full. While they do not,
-// placement is the same, and a walk through all sessions for [Rebind] has no hurry.
+// placement is the same, and no session has to be moved at once by [Rebind].
 func (s *Set) SamePlaces(other *Set) bool {
 	return slices.EqualFunc(s.members, other.members, func(a, b Member) bool {
 		a.Sessions, a.Capacity, a.Version = b.Sessions, b.Capacity, b.Version

@@ -11,14 +11,14 @@ import (
 // drainPeriod is the time between two steps of Drain.
 const drainPeriod = 50 * time.Millisecond
 
-// Drain asks all clients to connect again, to another node, at an even pace over a time: so the other nodes are not stormed. From the beginning no
-// clients are admitted. It returns when all were asked, or ctx is done, with its error; Shutdown follows. Commands of clients that are still connected
-// are answered. It may be called concurrently with everything but itself.
+// Drain asks all clients to connect again, to another node, at an even pace over the given time, so that the other nodes do not get all of them at once.
+// From the beginning no new clients are admitted. Commands of clients that are still connected are answered. Drain returns nil when all clients were
+// asked, and the error of ctx if ctx is done first; then call Shutdown. It may be called concurrently with everything but itself.
 func (g *Gateway) Drain(ctx context.Context, over time.Duration) error {
 	g.mu.Lock()
 	g.draining = true
 	g.mu.Unlock()
-	g.arriving.Wait() // as in Shutdown
+	g.arriving.Wait() // clients that were admitted before are in the list, as in Shutdown
 	clients := slices.Collect(g.clients())
 	began := time.Now()
 	tick := time.NewTicker(drainPeriod)
@@ -26,7 +26,7 @@ func (g *Gateway) Drain(ctx context.Context, over time.Duration) error {
 	for asked := 0; asked < len(clients); {
 		for due := drained(len(clients), time.Since(began), over); asked < due; asked++ {
 			clients[asked].Disconnect(push.DisconnectShutdown)
-			clients[asked] = nil // its memory is free before the last one is asked
+			clients[asked] = nil // so that its memory can be freed before the last one is asked
 		}
 		if asked == len(clients) {
 			break
@@ -40,7 +40,7 @@ func (g *Gateway) Drain(ctx context.Context, over time.Duration) error {
 	return nil
 }
 
-// drained returns how many of n clients should have been asked after a part of a time, beginning with one at once.
+// drained returns how many of n clients have to be asked by now, when elapsed has passed of the time over. The first one is asked at once.
 func drained(n int, elapsed, over time.Duration) int {
 	if elapsed >= over {
 		return n

@@ -1,6 +1,6 @@
 // Package presence stores which clients are in which channels, and which nodes are up, for all nodes that share a broker. Each entry is a lease,
-// which vanishes by itself if its owner does not renew it. Clients belong to their node: if a node is killed, its own lease ends after a few seconds, and
-// its clients are not listed any more, although their leases are longer, so that they need not be renewed as often.
+// which ends by itself if its owner does not renew it. Clients belong to their node: if a node is killed, its lease ends after a few seconds, and its
+// clients are not listed any more. Leases of clients last longer than those of nodes, so they are renewed less often.
 package presence
 
 import (
@@ -22,9 +22,10 @@ const (
 	clients = "presence/"
 )
 
+// in returns the prefix of the keys of a channel's clients.
 func in(channel string) string { return clients + channel + "\x00" }
 
-// How long a node is up that is not heard of any more, and how often Beat lets the others hear of it.
+// NodeTTL is how long a node counts as up after its entry was last renewed. nodeBeats is how often Beat renews it.
 const (
 	NodeTTL   = 4 * time.Second
 	nodeBeats = time.Second
@@ -34,7 +35,7 @@ const (
 type Registry struct {
 	Leases broker.Leases
 	Node   string        // the ID of this node
-	TTL    time.Duration // how long the entry of a client stays that is not renewed
+	TTL    time.Duration // how long the entry of a client stays after it was last renewed
 
 	mu        sync.Mutex
 	announced []byte // guarded by mu: the value of this node's lease; nil if it is not up
@@ -126,7 +127,8 @@ type Node struct {
 	Uptime   int64  `json:"uptime"` // seconds
 }
 
-// Announce adds this node, or renews its entry with new values. It has to be renewed, which Beat does, or the node is down.
+// Announce adds this node, or renews its entry with new values. Beat keeps it renewed; without that the node counts as
+// down after NodeTTL.
 func (r *Registry) Announce(ctx context.Context, n *Node) error {
 	value, err := json.Marshal(n)
 	if err != nil {
@@ -142,8 +144,8 @@ func (r *Registry) putNode(ctx context.Context, value []byte) error {
 	return r.Leases.PutLease(ctx, broker.Lease{Key: nodes + r.Node, Value: value}, NodeTTL)
 }
 
-// Beat renews the entry of this node each second, with the values that were last announced, until ctx is done. What the broker does not take is put
-// again a second later.
+// Beat renews the entry of this node each second, with the values that were last announced, until ctx is done. A renewal that fails is
+// tried again a second later.
 func (r *Registry) Beat(ctx context.Context) {
 	tick := time.NewTicker(nodeBeats)
 	defer tick.Stop()

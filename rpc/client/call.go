@@ -23,10 +23,10 @@ type Call struct {
 	// connection was lost.
 	Idempotent bool
 
-	avoid    []*balance.Target // servers that are not chosen if there are others
-	attempts int               // how often the call was sent; as many elements of avoid, the first ones, are where
+	avoid    []*balance.Target // servers that are not chosen if there are others; the first ones are those of the attempts, in their order
+	attempts int               // how often the call was sent
 	begun    bool              // a handler may have begun, in an attempt that has failed
-	until    time.Time         // for how long the call may wait for a server; zero until it has to
+	until    time.Time         // when the call gives up waiting for a server; zero if it has not waited
 }
 
 var calls = sync.Pool{New: func() any { return new(Call) }}
@@ -38,7 +38,7 @@ func (call *Call) Reset() {
 	call.forget()
 }
 
-// forget forgets the attempts.
+// forget resets what belongs to the last Do.
 func (call *Call) forget() {
 	clear(call.avoid)
 	call.avoid, call.attempts, call.begun, call.until = call.avoid[:0], 0, false, time.Time{}
@@ -129,16 +129,13 @@ func resultOf(call *Call, err error) balance.Result {
 	switch {
 	case e.Code == rpc.Canceled:
 		return balance.Ignored
-	case e.Code == rpc.DeadlineExceeded, e.Code == rpc.Lost && !e.Remote, isRefusal(e) && e.Remote:
+	case e.Code == rpc.DeadlineExceeded, e.Code == rpc.Lost && !e.Remote, rpc.Refused(err) && e.Remote:
 		return balance.Failed
 	case e.Remote:
 		return balance.OK
 	}
 	return balance.Ignored
 }
-
-// isRefusal reports whether the handler has not begun.
-func isRefusal(e *rpc.Error) bool { return e.Code == rpc.Overloaded || e.Code == rpc.Unavailable }
 
 // isUnsent reports whether a call was not sent because its connection is about to close, or has closed.
 func isUnsent(conn *rpc.Conn, err error) bool {
@@ -156,11 +153,11 @@ func (c *Client) mayRepeat(ctx context.Context, call *Call, err error) bool {
 		return false
 	}
 	switch {
-	case isRefusal(e) && !c.hasMoreThan(call.attempts):
+	case rpc.Refused(err) && !c.hasMoreThan(call.attempts):
 		return false // the same server would refuse it again
-	case isRefusal(e) && !e.Remote:
+	case rpc.Refused(err) && !e.Remote:
 		return true // nothing was sent, so the servers need no budget
-	case isRefusal(e):
+	case rpc.Refused(err):
 	case call.Idempotent && (e.Code == rpc.Lost || e.Code == rpc.Canceled && e.Remote): // a server that is closed cancels its calls
 		call.begun = true
 	default:
@@ -183,7 +180,7 @@ func (c *Client) hasMoreThan(n int) bool {
 // describe adds to an error how often the call was sent, and where. Errors of the method stay as they are.
 func (c *Client) describe(call *Call, err error) error {
 	var e *rpc.Error
-	if !errors.As(err, &e) || call.attempts == 0 || e.Remote && !isRefusal(e) && e.Code != rpc.Canceled {
+	if !errors.As(err, &e) || call.attempts == 0 || e.Remote && !rpc.Refused(err) && e.Code != rpc.Canceled {
 		return err
 	}
 	servers := make([]string, call.attempts)
@@ -195,13 +192,32 @@ func (c *Client) describe(call *Call, err error) error {
 		attempts = "attempts"
 	}
 	code := e.Code
-	if call.begun && isRefusal(e) {
+	if call.begun && rpc.Refused(err) {
 		code = rpc.Lost // of the first attempts; rpc.Refused must not report true
 	}
-	out := rpc.Errorf(code, "%s of %s has failed after %d %s, at %s: %w", call.Method, c.service, call.attempts, attempts, strings.Join(servers, ", "), err)
+	out := rpc.Errorf(code, "%s of %s has failed after %d %s, at %s: %w", call.Method, c.service, call.attempts, attempts, strings.Join(servers, ", "), inner{err, code})
 	out.Remote = e.Remote && code == e.Code
 	return out
 }
+
+// inner is an error inside an *rpc.Error with a code. If it is an *rpc.Error too, its text has no prefix, and no code if that is the same.
+type inner struct {
+	error
+
+	code rpc.Code
+}
+
+// Error returns the text.
+func (i inner) Error() string {
+	e, ok := i.error.(*rpc.Error) //nolint:errorlint // if e is wrapped, its text is a part only
+	if !ok || e.Code != i.code || e.Message == "" {
+		return i.error.Error()
+	}
+	return e.Message
+}
+
+// Unwrap returns the error itself.
+func (i inner) Unwrap() error { return i.error }
 
 // pick chooses a server for a call, and a connection to it. While there is none, it waits.
 func (c *Client) pick(ctx context.Context, call *Call) (choice, error) {
@@ -262,7 +278,7 @@ func (c *Client) pickConnected(call *Call) choice {
 				return choice{picked, conn}
 			}
 		}
-		picked.Done(time.Now(), balance.Ignored) // the balancer will be told
+		picked.Done(time.Now(), balance.Ignored) // publish has yet to tell the balancer that the server is not connected
 		if slices.Contains(call.avoid[call.attempts:], picked.Target) {
 			return choice{}
 		}

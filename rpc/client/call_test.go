@@ -36,7 +36,8 @@ func TestKilled(t *testing.T) {
 		}
 		lost := once.stop(t)
 		for _, err := range lost {
-			if code := rpc.CodeOf(err); code != rpc.Lost && code != rpc.Canceled || !strings.Contains(err.Error(), "1 attempt, at "+p.address) {
+			if code := rpc.CodeOf(err); code != rpc.Lost && code != rpc.Canceled || !strings.Contains(err.Error(), "1 attempt, at "+p.address) ||
+				strings.Count(err.Error(), "rpc:") != 1 || strings.Count(err.Error(), "(code") != 1 {
 				t.Error(err)
 			}
 		}

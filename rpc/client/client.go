@@ -62,11 +62,11 @@ func New(resolver discovery.Resolver, service string, o *Options) *Client {
 		c.conn = *c.options.Conn
 	}
 	c.conn.AwaitServer = true
-	told := c.conn.Unusable
+	users := c.conn.Unusable
 	c.conn.Unusable = func(one *rpc.Conn) {
 		c.lose(one)
-		if told != nil {
-			told(one)
+		if users != nil {
+			users(one)
 		}
 	}
 	c.working, c.stop = context.WithCancel(context.Background())
@@ -126,7 +126,7 @@ func (c *Client) watchEnded(err error) {
 	c.wakeLocked()
 }
 
-// tabulateLocked makes the table of servers anew.
+// tabulateLocked replaces the table by one of the present servers.
 func (c *Client) tabulateLocked() {
 	table := make(map[string]*server, len(c.servers))
 	for address, s := range c.servers {
@@ -135,8 +135,7 @@ func (c *Client) tabulateLocked() {
 	c.table.Store(&table)
 }
 
-// publishLocked has the balancer told which servers are connected. A goroutine does that while there is something to tell, so that many changes at once
-// cost one.
+// publishLocked starts the goroutine that tells the balancer which servers are connected, if it does not run yet. So many changes at once cost one.
 func (c *Client) publishLocked() {
 	c.stale = true
 	if !c.publishing && !c.closed {
@@ -145,6 +144,7 @@ func (c *Client) publishLocked() {
 	}
 }
 
+// publish tells the balancer which servers are connected, until it has been told of the last change.
 func (c *Client) publish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,7 +218,7 @@ func (c *Client) state() string {
 			continue
 		}
 		if n++; s.err != nil && len(errs) < most {
-			errs = append(errs, s.err.Error())
+			errs = append(errs, inner{s.err, rpc.Unavailable}.Error())
 		}
 	}
 	slices.Sort(errs)
@@ -228,7 +228,7 @@ func (c *Client) state() string {
 // Close ends the client at once. Calls under way fail with [rpc.Lost], and new ones with [rpc.Unavailable]. Close returns when all connections have ended,
 // and always nil.
 func (c *Client) Close() error {
-	c.begin()
+	c.startClosing()
 	c.abort()
 	c.running.Wait()
 	return nil
@@ -237,7 +237,7 @@ func (c *Client) Close() error {
 // Shutdown ends the client when the calls that were sent have their answers; other calls fail with [rpc.Unavailable]. If ctx is done first, Shutdown does
 // what Close does, and returns the error of ctx.
 func (c *Client) Shutdown(ctx context.Context) error {
-	c.begin()
+	c.startClosing()
 	defer context.AfterFunc(ctx, c.abort)()
 	c.running.Wait()
 	err := context.Cause(c.open)
@@ -248,8 +248,8 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// begin begins the end: no calls, no new connections.
-func (c *Client) begin() {
+// startClosing makes all later calls fail, and lets connections end when their calls have ended. No new ones are made.
+func (c *Client) startClosing() {
 	c.stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,8 +1,8 @@
 // Package client makes calls to a service: to many servers that come and go.
 //
 //	c := client.New(discovery.NewSteady(registry, nil), "quotes", &client.Options{Balance: &balance.Options{Zone: "eu-1"}})
-//	var out Response
-//	err := c.Call(ctx, "Echo", &Request{"hi"}, &out)
+//	var out Answer
+//	err := c.Call(ctx, "Greet", &Question{"ann"}, &out)
 //
 // # Servers and connections
 //
@@ -32,9 +32,13 @@
 //	Canceled by the caller                            no                 no
 //	any other error: of the method                    no                 no, the server works
 //
-// A call is sent at most Options.MaxAttempts times, and Options.Budget has to allow every attempt after the first. While no server is connected, calls wait for one, for Options.WaitTimeout and as long as
-// their contexts allow: the restart of a service with one server is then a delay and not an error, and a service that is away for long does not
-// keep its callers for ever.
+// A call is sent at most Options.MaxAttempts times, and Options.Budget has to allow every attempt after the first. The codes of the errors decide. So
+// a handler must not return [rpc.Unavailable] or [rpc.Overloaded] of a call that it has made itself: see package rpc.
+//
+// While no server is connected, calls wait for one, for Options.WaitTimeout and as long as their contexts allow. The restart of a service with one server
+// is then a delay and not an error, and a service that is away for long does not keep its callers for ever.
+//
+// Each call has one answer. A stream needs an [rpc.Conn], which the program dials itself.
 //
 // With the policy ByKey, a key whose server is not connected is another server's for that time.
 package client

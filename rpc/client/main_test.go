@@ -106,7 +106,7 @@ func (p *place) shutdown() {
 
 // overload adds a method that is always refused.
 func (p *place) overload(name string) {
-	rpc.Handle(p.server, name, func(context.Context, *text) (*text, error) { return nil, rpc.Errorf(rpc.Overloaded, "no") })
+	rpc.Handle(p.server, name, func(ctx context.Context, _ *text) (*text, error) { return nil, rpc.From(ctx).Refuse("no") })
 }
 
 // calls returns how many calls the server has got.

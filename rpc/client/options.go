@@ -27,19 +27,20 @@ type Options struct {
 	// WaitTimeout is how long a call may wait for a server while none is connected; default 5 s. Off means that such calls fail at once.
 	WaitTimeout time.Duration
 
-	// DialTimeout bounds connecting, with the server's first answer; default 10 s. HandshakeTimeout of Conn.Session bounds the former, too.
+	// DialTimeout bounds connecting, with the server's first answer; default 10 s. HandshakeTimeout of Conn.Session also bounds connecting.
 	DialTimeout time.Duration
 	// Base and Cap bound the random time before a server is dialed again, which is between zero and min(Cap, Base·2ⁿ) after n+1 failures in a row.
 	// Defaults 100 ms and 5 s, never off. A connection that ends before it is ten seconds old counts as a failure.
 	Base, Cap time.Duration
-	// Linger is how long the connections of a server that has left the set are kept, in case that it returns; default 5 s.
+	// Linger is how long the connections of a server that has left the set are kept, in case the server returns; default 5 s.
 	Linger time.Duration
-	// DrainTimeout is how long calls that are still under way then may take; default 30 s. Off means as long as their contexts allow.
+	// DrainTimeout is how long calls that are under way at the end of Linger may still take; default 30 s. Off means as long as their contexts allow.
 	DrainTimeout time.Duration
 	// Dial makes connections, instead of package transport: through a proxy, or with TLS of its own. It must return soon after ctx is done.
 	Dial func(ctx context.Context, e discovery.Endpoint) (net.Conn, error)
 
-	// Logger gets servers that cannot be reached, once until they are reached again, and endpoints that are not valid; nil discards.
+	// Logger gets a warning when a server cannot be reached, and no other until it was reached, and a warning for endpoints that are not valid; nil
+	// discards.
 	Logger *slog.Logger
 }
 

@@ -41,7 +41,7 @@ func newServer() *server {
 	return s
 }
 
-// usable returns the connections that make calls, as far as it is known. The slice must not be changed.
+// usable returns the connections that make calls. One may have ended a moment ago: see conn. The slice must not be changed.
 func (s *server) usable() []*rpc.Conn { return *s.conns.Load() }
 
 // conn returns a connection that makes calls, nil if there is none.
@@ -67,7 +67,7 @@ func (c *Client) connectLocked(s *server) {
 	}
 }
 
-// connect dials a server until it has enough connections, or until it is of no use.
+// connect dials a server until it has enough connections, until it has left the set, or until the client is closed.
 func (c *Client) connect(s *server) {
 	for {
 		c.mu.Lock()

@@ -53,9 +53,9 @@ type Server struct {
 
 // Servers returns the servers of the set, sorted by address.
 func (c *Client) Servers() []Server {
-	ejected := map[string]*balance.Target{}
+	targets := map[string]*balance.Target{}
 	for _, t := range c.balancer.Targets() {
-		ejected[t.Endpoint.Address] = t
+		targets[t.Endpoint.Address] = t
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +69,7 @@ func (c *Client) Servers() []Server {
 			one.Conns++
 			one.Pending += conn.Pending()
 		}
-		if t := ejected[address]; t != nil {
+		if t := targets[address]; t != nil {
 			one.Ejected = t.Ejected()
 		}
 		out = append(out, one)
