@@ -67,6 +67,10 @@ func (c *Call) AllMetadata() []Pair { return c.metadata }
 // SetMetadata adds a pair to the answer, or to the end of a stream. Peers whose framing has no header do not get it.
 func (c *Call) SetMetadata(key, value string) { c.reply.Add(key, value) }
 
+// Stopping returns a channel that is closed when the server begins to stop. Handlers of streams that do not end by themselves return then, because
+// Shutdown waits for them.
+func (c *Call) Stopping() <-chan struct{} { return c.conn.server.stopping }
+
 // Refuse returns an error, with the code [Overloaded], for a handler that has done nothing: its caller may make the call elsewhere. For it [Refused]
 // reports true there, if its client is one of this package.
 func (c *Call) Refuse(format string, args ...any) *Error {

@@ -29,7 +29,9 @@ func TestRefused(t *testing.T) {
 	})
 	pass("Gone", func(ctx context.Context, in *text) error { return gone.Call(ctx, "Busy", in, nil) })
 	pass("Claims", func(context.Context, *text) error { return rpc.Errorf(rpc.Overloaded, "after some work") })
-	rpc.HandleStream(p.server, "Stream", func(ctx context.Context, _ *text, _ func(*text) error) error { return rpc.From(ctx).Refuse("no streams today") })
+	rpc.HandleStream(p.server, "Stream", func(ctx context.Context, _ *text, _ func(*text) error) error {
+		return rpc.From(ctx).Refuse("no streams today")
+	})
 	c := p.dial(nil)
 	for _, tt := range []struct {
 		conn    *rpc.Conn

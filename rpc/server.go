@@ -133,8 +133,10 @@ type method struct {
 type Server struct {
 	options  Options
 	sessions *session.Server
-	calls    atomic.Int64 // under way
-	closing  atomic.Bool  // all calls are canceled
+	calls    atomic.Int64  // under way
+	closing  atomic.Bool   // all calls are canceled
+	stopping chan struct{} // closed by stop, when Shutdown or Close begins
+	stop     func()
 	running  sync.WaitGroup
 	counts   counts
 
@@ -145,7 +147,8 @@ type Server struct {
 
 // NewServer returns a server without methods. Nil options are all defaults.
 func NewServer(o *Options) *Server {
-	srv := &Server{options: o.withDefaults(), methods: map[string]*[frame.Bare + 1]*method{}, conns: map[*serverConn]struct{}{}}
+	srv := &Server{options: o.withDefaults(), methods: map[string]*[frame.Bare + 1]*method{}, conns: map[*serverConn]struct{}{}, stopping: make(chan struct{})}
+	srv.stop = sync.OnceFunc(func() { close(srv.stopping) })
 	srv.sessions = session.NewServer(nil, &session.Handler{
 		Open: srv.open,
 		Message: func(s *session.Session, body []byte) {
@@ -228,8 +231,8 @@ func (srv *Server) ServeConn(conn net.Conn) error {
 // Clients that understand it close their connections when they have their answers; the others' connections end when they have been silent
 // for Options.DrainGrace. If ctx is done first, Shutdown does what Close does and returns the context's error. It must not be called by a handler.
 func (srv *Server) Shutdown(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, srv.cancelAll)
-	defer stop()
+	srv.stop()
+	defer context.AfterFunc(ctx, srv.cancelAll)()
 	err := srv.sessions.Shutdown(ctx)
 	srv.running.Wait()
 	return err
@@ -238,6 +241,7 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 // Close stops listening, ends all connections, cancels the contexts of all calls, and waits until all handlers have returned. It must not be called
 // by a handler.
 func (srv *Server) Close() error {
+	srv.stop()
 	srv.cancelAll()
 	err := srv.sessions.Close()
 	srv.running.Wait()

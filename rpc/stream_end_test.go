@@ -420,3 +420,37 @@ func TestSendAfterTheConnection(t *testing.T) {
 	}
 	wantNothingLeft(t, p, c)
 }
+
+// A handler of a stream without an end learns that its server stops, and ends the stream in order.
+func TestStreamEndsWithServer(t *testing.T) {
+	p := newPlace(t, nil)
+	rpc.HandleStream(p.server, "Watch", func(ctx context.Context, in *text, send func(*text) error) error {
+		if err := send(in); err != nil {
+			return err
+		}
+		select {
+		case <-rpc.From(ctx).Stopping():
+			return send(&text{"the end"})
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	c := p.dial(nil)
+	s, err := c.Stream(testwait.Context(t), &rpc.Request{Method: "Watch"}, &text{"a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got text
+	if err := s.Receive(&got); err != nil || got.Text != "a" {
+		t.Fatal(got, err)
+	}
+	if err := p.server.Shutdown(testwait.Context(t)); err != nil {
+		t.Error(err)
+	}
+	if err := s.Receive(&got); err != nil || got.Text != "the end" {
+		t.Error(got, err)
+	}
+	if err := s.Receive(&got); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
