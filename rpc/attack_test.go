@@ -70,7 +70,13 @@ func TestPanicAtTheEndOfTheGoroutine(t *testing.T) {
 
 // An answer may be in memory of the handler, or be the body of the call. Such memory is not used for other answers.
 func TestAnswersInOtherMemory(t *testing.T) {
-	p := newPlace(t, nil)
+	twice := func(ctx context.Context, c *rpc.Call, dst []byte, next rpc.Func) ([]byte, error) {
+		if body, err := next(ctx, c, dst); err != nil {
+			return body, err
+		}
+		return next(ctx, c, dst)
+	}
+	p := newPlace(t, &rpc.Options{Interceptors: []rpc.Interceptor{twice}})
 	const want = "this answer is always the same"
 	fixed := []byte(want)
 	p.server.Handle("Fixed", rpc.Method{Protocol: frame.Bare, Inline: true, Func: func(context.Context, *rpc.Call, []byte) ([]byte, error) { return fixed, nil }})
@@ -84,7 +90,7 @@ func TestAnswersInOtherMemory(t *testing.T) {
 		group.Go(func() {
 			r := &rpc.Request{Form: rpc.Raw}
 			for j := range 100 {
-				in := []byte(strings.Repeat(fmt.Sprint(i, " ", j, " "), 3))
+				in := []byte(strings.Repeat(fmt.Sprint(i, " ", j, " "), 3+j%3*1500))
 				for method, want := range map[string][]byte{"Fixed": []byte(want), "Raw": in, "Body": in} {
 					r.Method = method
 					var out []byte
@@ -444,4 +450,46 @@ func TestEndOfTheReadingGoroutine(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	wantEcho(t, p.dial(nil), "after that")
+}
+
+// A call with a small body does not hold the memory of a large one while its handler waits: the bounds do not count that.
+func TestWaitingCallsHoldLittle(t *testing.T) {
+	p := newPlace(t, nil)
+	p.server.Handle("Raw", rpc.MethodOf(rpc.Raw, func(_ context.Context, in *[]byte) (*[]byte, error) { return in, nil }))
+	held := make(chan int, 1)
+	p.server.Handle("Wait", rpc.Method{Protocol: frame.Bare, Func: func(ctx context.Context, c *rpc.Call, dst []byte) ([]byte, error) {
+		held <- c.Held() + cap(dst)
+		<-ctx.Done()
+		return dst, nil
+	}})
+	p.server.Handle("Stream", rpc.Method{Protocol: frame.Bare, Stream: func(ctx context.Context, c *rpc.Call, _ func([]byte) error) error {
+		held <- c.Held()
+		<-ctx.Done()
+		return nil
+	}})
+	c := p.dial(&rpc.ConnOptions{Form: rpc.Raw})
+	ctx, cancel := context.WithCancel(testwait.Context(t))
+	defer cancel()
+	large, r := make([]byte, 60<<10), &rpc.Request{Method: "Raw"}
+	var group sync.WaitGroup
+	for range 50 {
+		for range 3 {
+			var out []byte
+			if err := c.Do(ctx, r, large, &out); err != nil || len(out) != len(large) {
+				t.Fatalf("%d bytes, %v", len(out), err)
+			}
+		}
+		group.Go(func() { _ = c.Call(ctx, "Wait", []byte("a"), nil) })
+		if n := testwait.Receive(t, held); n > 16<<10 {
+			t.Fatalf("a call that waits holds %d bytes", n)
+		}
+		if _, err := c.Stream(ctx, &rpc.Request{Method: "Stream"}, []byte("a")); err != nil {
+			t.Fatal(err)
+		}
+		if n := testwait.Receive(t, held); n > 16<<10 {
+			t.Fatalf("a stream that waits holds %d bytes", n)
+		}
+	}
+	cancel()
+	testwait.Return(t, group.Wait)
 }

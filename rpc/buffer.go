@@ -5,22 +5,50 @@ import "sync"
 // keptBuffer is the capacity up to which a buffer is used again.
 const keptBuffer = 64 << 10
 
+// smallBuffer is the capacity up to which a buffer may be held by a handler that needs less.
+const smallBuffer = 4 << 10
+
 // buffer is memory for a body that is used again.
 type buffer struct{ b []byte }
 
-var buffers = sync.Pool{New: func() any { return new(buffer) }}
+// buffers are those of up to 4, 16 and 64 KiB. They are kept apart, so that a call with a small body does not hold a large buffer while its handler
+// waits: [Options.MaxBytes] counts the bytes of the body only.
+var buffers [3]sync.Pool
 
-// newBuffer returns an empty buffer.
-func newBuffer() *buffer {
-	b := buffers.Get().(*buffer) //nolint:forcetypeassert // the pool has nothing else
-	b.b = b.b[:0]
-	return b
+// poolFor returns the pool of buffers with a capacity, nil if such buffers are not used again.
+func poolFor(capacity int) *sync.Pool {
+	most := smallBuffer
+	for i := range buffers {
+		if capacity <= most {
+			return &buffers[i]
+		}
+		most *= 4
+	}
+	return nil
+}
+
+// newBuffer returns an empty buffer for a body of about that many bytes.
+func newBuffer(size int) *buffer {
+	if pool := poolFor(size); pool != nil {
+		if b, ok := pool.Get().(*buffer); ok {
+			b.b = b.b[:0]
+			return b
+		}
+	}
+	return new(buffer)
 }
 
 // release gives the buffer back. Its bytes must not be used any more.
 func (b *buffer) release() {
-	if cap(b.b) <= keptBuffer {
-		buffers.Put(b)
+	if pool := poolFor(cap(b.b)); pool != nil {
+		pool.Put(b)
+	}
+}
+
+// growFor has the buffer fit the next body of that many bytes, unless they are more than most.
+func (b *buffer) growFor(size, most int) {
+	if size > cap(b.b) && size <= most {
+		b.b = make([]byte, 0, size)
 	}
 }
 

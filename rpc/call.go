@@ -30,6 +30,7 @@ type Call struct {
 	protocol frame.Protocol
 	body     []byte
 	copied   *buffer // of body; nil while body is borrowed from the connection
+	answers  *buffer // for a large answer; nil until it is made
 	size     int     // of body and metadata, as it counts for Options.MaxBytes
 	metadata []Pair
 	reply    frame.Frame

@@ -116,9 +116,9 @@ type Conn struct {
 	late     atomic.Uint64 // answers, and messages of streams, to calls that did not wait any more
 
 	// Of the goroutine that reads.
-	hasMet bool // a frame has arrived
-	heard  bool // something has arrived since the last tick
-	pinged bool // at the last tick, and nothing has arrived since
+	hasMet   bool   // a frame has arrived
+	received uint64 // bytes, at the last tick
+	pinged   bool   // at the last tick, and nothing has arrived since
 }
 
 // waiter is a call that waits for its answer.
@@ -251,6 +251,8 @@ func (c *Conn) send(ctx context.Context, r *Request) error {
 		return Errorf(TooLarge, "the call of %s cannot be sent: %w", r.Method, err)
 	case errors.Is(err, frame.ErrUnsupported):
 		return Errorf(BadMessage, "the call of %s cannot be sent: %w", r.Method, err)
+	case errors.Is(err, session.ErrClosed), errors.Is(err, session.ErrTimeout):
+		c.refuseCalls() // ended, which does so too, may be called later
 	}
 	return Errorf(Unavailable, "the call of %s was not sent: %w", r.Method, err)
 }
@@ -301,7 +303,6 @@ func (c *Conn) refuseCalls() {
 // message takes the frame that the codec has found.
 func (c *Conn) message(_ *session.Session, body []byte) {
 	f := c.codec.Frame()
-	c.heard = true
 	if !c.hasMet && c.met != nil {
 		close(c.met)
 	}
@@ -339,8 +340,10 @@ func (c *Conn) message(_ *session.Session, body []byte) {
 
 // tick looks after a silent connection.
 func (c *Conn) tick(s *session.Session) {
+	before := c.received
+	c.received = c.client.Stats().BytesIn // a part of a frame is a sign of life
 	switch {
-	case c.heard:
+	case c.received != before:
 		c.pinged = false
 	case c.pinged:
 		s.Abort(errSilent)
@@ -348,7 +351,6 @@ func (c *Conn) tick(s *session.Session) {
 		c.pinged = true
 		sendControl(s, keyPing, "1")
 	}
-	c.heard = false
 }
 
 // errSilent says that a server did not answer a heartbeat.

@@ -238,3 +238,41 @@ func TestHeartbeat(t *testing.T) {
 	c.Tick() // nothing has come for as long again
 	testwait.Receive(t, c.Done())
 }
+
+// A server whose answer takes longer to arrive than heartbeats last is not silent.
+func TestHeartbeatDuringAnAnswer(t *testing.T) {
+	here, there := net.Pipe()
+	c, err := rpc.NewConn(t.Context(), here, &rpc.ConnOptions{Heartbeat: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWire(t, there)
+	w.receive() // the greeting
+	go func() { // takes the pings
+		for w.receive() != nil {
+		}
+	}()
+	reply := &frame.Frame{Dialect: frame.Dialect{Framing: frame.TTHeader, Protocol: frame.Bare}, Kind: frame.Reply, Sequence: 1, HeaderSequence: 1}
+	reply.SetMethod("Echo")
+	answer, err := reply.AppendEncode(nil, make([]byte, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(answer) > 0 {
+		n := min(len(answer), 100)
+		before := c.Received()
+		if _, err := there.Write(answer[:n]); err != nil {
+			t.Fatal(err)
+		}
+		answer = answer[n:]
+		testwait.True(t, "the bytes have arrived", func() bool { return c.Received() > before })
+		c.Tick()
+	}
+	testwait.True(t, "the answer has arrived", func() bool { return c.Late() == 1 })
+	if !c.Usable() {
+		t.Error("the connection has ended:", c.Err())
+	}
+	c.Tick() // nothing has come
+	c.Tick() // for as long again
+	testwait.Receive(t, c.Done())
+}

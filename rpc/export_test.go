@@ -54,3 +54,9 @@ func (m *Messages) Add(body []byte)      { m.m.add(body) }
 func (m *Messages) Take() ([]byte, bool) { return m.m.take() }
 func (m *Messages) Reset()               { m.m.reset() }
 func (m *Messages) Cap() int             { return cap(m.m.bytes) }
+
+// Held returns the capacity of the memory that a call, which has a goroutine of its own, has for its body.
+func (c *Call) Held() int { return cap(c.copied.b) }
+
+// Received returns how many bytes have arrived.
+func (c *Conn) Received() uint64 { return c.client.Stats().BytesIn }

@@ -100,6 +100,10 @@ func (s *sender) send(ctx context.Context, body []byte) error {
 	if err := s.await(ctx, len(body)); err != nil {
 		return err
 	}
+	if err := conn.reserve(len(body)); err != nil {
+		return err
+	}
+	defer conn.free(len(body))
 	if err := conn.session.SendAs(encoder(&s.part), body); err != nil {
 		return Errorf(Lost, "the message was not sent: %w", err)
 	}

@@ -19,7 +19,8 @@ type Options struct {
 	Frame *frame.Options
 	// MaxCalls bounds the calls under way on one connection; default 16,384. MaxAllCalls bounds those of all connections; default 65,536. MaxBytes
 	// bounds the bodies and the metadata of the calls under way on one connection, in bytes; default 16 MiB. Calls beyond a bound are answered with
-	// [Overloaded], and one-way calls are dropped. While answers wait for a client to read them, a connection may have twice as much.
+	// [Overloaded], and one-way calls are dropped. While answers wait for a client to read them, a connection may have twice as much. The answers that
+	// wait have at most four times MaxBytes, or are one; in place of others, Overloaded is sent, although the handler has run.
 	MaxCalls, MaxAllCalls, MaxBytes int
 	// Executor runs the handlers; by default each has a goroutine while it runs. A handler of a stream runs as long as the stream lasts. The key of
 	// a task is the number of its connection. If it takes no more, calls are answered with [Overloaded]. Calls that are handled inline, or in
@@ -110,7 +111,7 @@ func MethodOf[In, Out any](form Form, handler func(ctx context.Context, in *In) 
 		if err != nil || c.IsOneWay() {
 			return dst, err
 		}
-		if dst, err = form.Append(dst, out); err != nil {
+		if dst, err = form.Append(c.answerMemory(dst), out); err != nil {
 			return dst, Errorf(Internal, "the result of %s: %w", c.Method(), err)
 		}
 		return dst, nil
@@ -127,6 +128,8 @@ type method struct {
 	Method
 	name string
 	run  Func // Func or Stream, with the interceptors around it
+
+	answered atomic.Int64 // bytes of the last answer
 }
 
 // Server handles calls. All methods may be called concurrently.

@@ -34,6 +34,7 @@ type serverConn struct {
 	last     time.Time   // when the last call began or ended, while draining
 	grace    *time.Timer // ends a silent connection while draining
 	ended    bool
+	sending  int // bytes of the bodies of answers that are being sent
 }
 
 // errClient is in the cause of the end of a connection that the server ends because of what its client has sent.
@@ -147,7 +148,7 @@ func (c *serverConn) begin(f *frame.Frame, body []byte) {
 		call.run()
 		return
 	}
-	call.copied = newBuffer()
+	call.copied = newBuffer(len(body))
 	call.copied.b = append(call.copied.b, body...)
 	call.body = call.copied.b
 	c.server.running.Add(1)
@@ -249,7 +250,11 @@ func deadlineOf(f *frame.Frame) time.Time {
 
 // run handles a call and answers it.
 func (c *Call) run() {
-	answer := newBuffer()
+	size, most := int(c.method.answered.Load()), keptBuffer
+	if c.copied != nil { // it may wait: see answerMemory
+		size, most = 0, smallBuffer
+	}
+	answer := newBuffer(size)
 	returned := false
 	defer func() {
 		if !returned { // the handler has ended the goroutine
@@ -263,10 +268,29 @@ func (c *Call) run() {
 		c.conn.server.counts.failed.Add(1)
 	}
 	c.end(body, err)
-	if n := len(body); n > cap(answer.b) && n <= keptBuffer {
-		answer.b = make([]byte, 0, n) // body itself may be memory of the handler
+	if c.answers != nil {
+		c.answers.growFor(len(body), keptBuffer)
+		c.answers.release()
+	} else {
+		answer.growFor(len(body), most) // body itself may be memory of the handler
 	}
 	answer.release()
+	if n := int64(len(body)); n != c.method.answered.Load() {
+		c.method.answered.Store(n)
+	}
+}
+
+// answerMemory returns memory for an answer that is about to be made. It fits the last answer of the method, so that large answers are not allocated each
+// time. Handlers that wait do not hold it. dst is what the function of the method got.
+func (c *Call) answerMemory(dst []byte) []byte {
+	size := int(c.method.answered.Load())
+	if len(dst) > 0 || size <= max(cap(dst), smallBuffer) || size > keptBuffer {
+		return dst
+	}
+	if c.answers == nil { // otherwise an interceptor has called next again
+		c.answers = newBuffer(size)
+	}
+	return c.answers.b
 }
 
 // panicError returns the error with which a call whose handler has panicked is answered.
@@ -343,9 +367,13 @@ func (c *Call) answer(body []byte, err error) {
 		err = Errorf(TooLarge, "the answer has %d bytes, at most %d are allowed", len(body), most)
 	}
 	if err == nil {
+		err = c.conn.reserve(len(body))
+	}
+	if err == nil {
 		if err = c.conn.codec.Allows(&c.reply, len(body)); err == nil {
 			err = c.conn.session.SendAs(encoder(&c.reply), body)
 		}
+		c.conn.free(len(body))
 		if err == nil || errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrTimeout) {
 			return
 		}
@@ -366,6 +394,28 @@ func (c *Call) answer(body []byte, err error) {
 	if err = c.conn.session.SendAs(&c.reply, text); err != nil && !errors.Is(err, session.ErrClosed) {
 		c.conn.session.Abort(fmt.Errorf("rpc: an answer cannot be sent: %w", err))
 	}
+}
+
+// answerShare is how many times MaxBytes the bodies of answers may have that are being sent. A client that does not read makes them wait.
+const answerShare = 4
+
+// reserve counts the body of an answer, or of a message of a stream, as being sent. It returns the error that is answered in its place if too much is.
+func (c *serverConn) reserve(size int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if most := c.server.options.MaxBytes; c.sending > 0 && (c.sending+size)/answerShare > most {
+		c.server.counts.refused.Add(1)
+		return Errorf(Overloaded, "the client does not read: %d bytes of answers wait for it", c.sending)
+	}
+	c.sending += size
+	return nil
+}
+
+// free is called when what was reserved has been sent, or will not be.
+func (c *serverConn) free(size int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sending -= size
 }
 
 // cancelAll makes the contexts of all calls done.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/rpc"
@@ -452,10 +451,14 @@ func TestStreamAndHeartbeats(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	})
-	c := p.dial(&rpc.ConnOptions{Heartbeat: time.Millisecond})
+	c := p.dial(&rpc.ConnOptions{Heartbeat: -1})
 	s := open(t, c, testwait.Context(t), "Silent", nil)
 	for i := range 50 {
 		wantEcho(t, c, fmt.Sprint(i))
+		c.Tick() // there was something, so nothing is asked
+		before := c.Received()
+		c.Tick()
+		testwait.True(t, "the server has answered the heartbeat", func() bool { return c.Received() > before })
 	}
 	select {
 	case <-s.Done():

@@ -49,7 +49,7 @@ func (c *counts) frameLocked(from string, f *frame.Frame, size int) {
 	case from == "client" && (isCall(f.Kind) || f.Kind == frame.OneWay):
 		c.sums.calls++
 		c.methodLocked(f.Method)
-	case from == "server" && isAnswer(f.Kind):
+	case from == "server" && isAnswer(f):
 		c.sums.answers++
 	}
 	if c.trace {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,40 +18,81 @@ type link struct {
 	up, down       *relay // calls, and answers
 	linger         time.Duration
 
-	pending  atomic.Int64 // calls that were forwarded, less answers
 	draining atomic.Bool
 	upEnded  atomic.Bool // no more calls come
 
-	mu     sync.Mutex
-	reason error       // the first failure
-	timer  *time.Timer // runs when one side has left
+	mu      sync.Mutex
+	pending map[int32]int // calls that were forwarded and not answered, by sequence id
+	reason  error         // the first failure
+	timer   *time.Timer   // runs when one side has left
 }
+
+// maxPending bounds the ids in pending, because a client may send calls that its server never answers. Calls beyond it are not waited for.
+const maxPending = 100_000
+
+// Keys that package rpc has in the headers of TTHeader.
+const (
+	keyCancel  = "sluice.cancel" // in a control frame: the call with this sequence id is canceled, and not answered
+	keyStream  = "sluice.stream" // in a reply: streamMore says that more replies to the same call follow
+	streamMore = "more"
+)
 
 // newLink makes a link.
 func newLink(p *proxy, client, server net.Conn) *link {
 	l := &link{client: client, server: server, linger: p.linger}
 	l.up = newRelay(p, client, server, "client", "server")
 	l.down = newRelay(p, server, client, "server", "client")
-	l.up.begun = func(kind frame.Kind) {
-		if isCall(kind) {
-			l.pending.Add(1)
+	l.pending = make(map[int32]int)
+	l.up.begun = func(f *frame.Frame) {
+		if isCall(f.Kind) {
+			l.called(f.Sequence)
+		} else if id, err := strconv.ParseInt(string(f.Value(keyCancel)), 10, 32); err == nil && f.Kind == frame.Control {
+			l.answered(int32(id))
 		}
 	}
-	l.down.ended = func(answers int) {
-		if answers > 0 {
-			l.pending.Add(-int64(answers))
+	l.down.ended = func(answers []int32) {
+		if len(answers) > 0 {
+			l.answered(answers...)
 			l.settle()
 		}
 	}
 	return l
 }
 
+// called notes a call that is being forwarded.
+func (l *link) called(id int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pending) < maxPending {
+		l.pending[id]++ // clients of Thrift may have one id for all calls
+	}
+}
+
+// answered forgets calls that are answered or canceled. A canceled call may be answered, too, if the two cross.
+func (l *link) answered(ids ...int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		if n := l.pending[id]; n > 1 {
+			l.pending[id] = n - 1
+		} else {
+			delete(l.pending, id)
+		}
+	}
+}
+
 // isCall reports whether a frame from a client is answered. The kind of a compressed message is not known.
 func isCall(kind frame.Kind) bool { return kind == frame.Call || kind == 0 }
 
-// isAnswer reports whether a frame from a server answers a call.
-func isAnswer(kind frame.Kind) bool {
-	return kind == frame.Reply || kind == frame.Exception || kind == 0
+// isAnswer reports whether a frame from a server answers a call. The messages of a stream but the last do not.
+func isAnswer(f *frame.Frame) bool {
+	switch f.Kind {
+	case frame.Reply:
+		return string(f.Value(keyStream)) != streamMore
+	case frame.Exception, 0:
+		return true
+	}
+	return false
 }
 
 // run forwards both directions until they have ended.
@@ -102,7 +144,13 @@ func (l *link) drain() {
 
 // settle ends a link that is draining when all its calls are answered.
 func (l *link) settle() {
-	if l.draining.Load() && l.upEnded.Load() && l.pending.Load() <= 0 {
+	if !l.draining.Load() || !l.upEnded.Load() {
+		return
+	}
+	l.mu.Lock()
+	pending := len(l.pending) // only fewer from now on
+	l.mu.Unlock()
+	if pending == 0 {
 		l.down.stop()
 	}
 }

@@ -11,8 +11,8 @@
 // disconnected, and so is a client while the server cannot be reached. A line says why. One more line each second says how many calls there were,
 // of which methods.
 //
-// SIGTERM ends the program when all calls that it has forwarded are answered, after ten seconds at the latest. It takes no new calls then: they fail
-// with the end of the connection.
+// SIGTERM ends the program when all calls that it has forwarded are answered or canceled, after ten seconds at the latest. It takes no new
+// calls then: they fail with the end of the connection.
 package main
 
 import (

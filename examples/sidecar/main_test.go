@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -285,5 +286,62 @@ func TestShutdownLate(t *testing.T) {
 	}
 	if err := testwait.Receive(t, held); err == nil {
 		t.Error("a call was answered that was not released")
+	}
+}
+
+// A stream is one call, however many messages it has, and a call that was canceled is not waited for.
+func TestShutdownWithStreams(t *testing.T) {
+	s := serve(t, listen(t, "tcp"))
+	s.srv.Handle("Many", rpc.StreamOf(rpc.Raw, func(_ context.Context, in *[]byte, send func(*[]byte) error) error {
+		for range 100 {
+			if err := send(in); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	p := sidecar.NewProxy(where(s.ln), 1, nil)
+	conn := dial(t, "unix", start(t, "unix", p).Addr().String())
+	ctx, cancel := context.WithCancel(testwait.Context(t))
+	canceled := make(chan error, 1)
+	go func() { canceled <- conn.Call(ctx, "Hold", []byte("a"), nil) }()
+	testwait.Receive(t, s.held)
+	held := make(chan error, 1)
+	go func() { held <- conn.Call(testwait.Context(t), "Hold", []byte("b"), nil) }()
+	testwait.Receive(t, s.held)
+	many, err := conn.Stream(testwait.Context(t), &rpc.Request{Method: "Many"}, []byte("c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		err = many.Receive(nil)
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	if calls, answers := p.Calls(); calls != 3 || answers != 1 {
+		t.Errorf("%d calls, %d answers", calls, answers)
+	}
+	cancel()
+	if err := testwait.Receive(t, canceled); rpc.CodeOf(err) != rpc.Canceled {
+		t.Error(err)
+	}
+	testwait.True(t, "the server has canceled the call", func() bool { return s.srv.Stats().Pending == 1 })
+	ended := make(chan error, 1)
+	go func() { ended <- p.Shutdown(testwait.Context(t)) }()
+	testwait.True(t, "no more calls are taken", p.Draining)
+	select {
+	case err := <-ended:
+		t.Fatalf("it has ended before the answer: %v", err)
+	case err := <-held:
+		t.Fatalf("the call has ended before its answer: %v", err)
+	default:
+	}
+	close(s.release)
+	if err := testwait.Receive(t, held); err != nil {
+		t.Error(err)
+	}
+	if err := testwait.Receive(t, ended); err != nil {
+		t.Error(err)
 	}
 }

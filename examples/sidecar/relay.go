@@ -29,13 +29,13 @@ type relay struct {
 	counts   *counts
 
 	buf     []byte
-	have    int   // bytes in buf: the beginning of a frame whose head is not complete
-	left    int64 // bytes of the body being forwarded that have not arrived
-	answers int   // frames that answer calls and are not written yet
-	partial bool  // the last of answers is the frame being forwarded
+	have    int     // bytes in buf: the beginning of a frame whose head is not complete
+	left    int64   // bytes of the body being forwarded that have not arrived
+	answers []int32 // sequence ids of the frames that answer calls and are not written yet
+	partial bool    // the last of answers is the frame being forwarded
 
-	begun func(kind frame.Kind) // called when a head was read
-	ended func(answers int)     // called when answers were written; may be nil
+	begun func(f *frame.Frame)  // called when a head was read; may be nil
+	ended func(answers []int32) // called when answers were written; may be nil
 
 	stopping atomic.Bool
 }
@@ -106,12 +106,12 @@ func (r *relay) forward() error {
 	}
 	r.have = copy(r.buf, r.buf[n:r.have])
 	if r.ended != nil {
-		complete := r.answers
+		complete := len(r.answers)
 		if r.left > 0 && r.partial {
 			complete--
 		}
-		r.answers -= complete
-		r.ended(complete)
+		r.ended(r.answers[:complete])
+		r.answers = append(r.answers[:0], r.answers[complete:]...)
 	}
 	return nil
 }
@@ -132,11 +132,11 @@ func (r *relay) scan(in []byte) (n int, err error) {
 			}
 			f := r.codec.Frame()
 			r.counts.frameLocked(r.from, f, size)
-			if r.partial = isAnswer(f.Kind); r.partial {
-				r.answers++
+			if r.partial = r.ended != nil && isAnswer(f); r.partial {
+				r.answers = append(r.answers, f.Sequence)
 			}
 			if r.begun != nil {
-				r.begun(f.Kind)
+				r.begun(f)
 			}
 			r.left = int64(size)
 		}

@@ -262,6 +262,12 @@ func (g *group) prepare(start uint64) {
 	// Smooth weighted round robin: in each turn all gain their weight, and the first of all pays the sum.
 	credit := make([]int, len(weights))
 	g.turns = make([]int32, 0, sum)
+	if sum == len(weights) { // all are 1, so each has its turn in order: the loop would find the same in quadratic time
+		for i := range weights {
+			g.turns = append(g.turns, int32(i)) //nolint:gosec // fewer than 2³¹ endpoints
+		}
+		return
+	}
 	for range sum {
 		best := 0
 		for i := range credit {

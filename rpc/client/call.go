@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -143,7 +142,7 @@ func isUnsent(conn *rpc.Conn, err error) bool {
 		return false
 	}
 	var e *rpc.Error
-	return errors.As(err, &e) && e.Code == rpc.Unavailable && !e.Remote && (!conn.Usable() || errors.Is(err, net.ErrClosed))
+	return errors.As(err, &e) && e.Code == rpc.Unavailable && !e.Remote && !conn.Usable()
 }
 
 // mayRepeat reports whether a call that has failed is made again.

@@ -418,3 +418,28 @@ func TestPanic(t *testing.T) {
 		t.Errorf("%+v, %d chosen", s, c.Chosen())
 	}
 }
+
+// An interceptor may fail because another client is closed. That says nothing about the connection, which stays, and the call fails.
+func TestInterceptorWithClosedClient(t *testing.T) {
+	var registry discovery.Memory
+	newPlace(t, &registry)
+	other := newClient(t, &registry, nil)
+	_ = other.Close()
+	c := newClient(t, &registry, &client.Options{Conn: &rpc.ConnOptions{
+		Interceptors: []rpc.ClientInterceptor{func(ctx context.Context, r *rpc.Request, in, out any, next rpc.DoFunc) error {
+			if r.Method == "Wait" {
+				return other.Call(ctx, "Echo", in, out)
+			}
+			return next(ctx, r, in, out)
+		}},
+	}})
+	connected(t, c, 1)
+	call := &client.Call{}
+	_, err := ask(c, call, "Wait", "a")
+	if rpc.CodeOf(err) != rpc.Unavailable || call.Attempts() != 1 {
+		t.Errorf("after %d attempts: %v", call.Attempts(), err)
+	}
+	if n := c.Stats().Dials; n != 1 {
+		t.Errorf("%d connections were made", n)
+	}
+}
