@@ -17,7 +17,7 @@ type webSocketDialer struct {
 	group     *group
 	eventLoop *websocket.Client // for the clients that read
 	goroutine *websocket.Client // for the clients that stall
-	attempts  sync.Map          // local address → *attempt, from the TCP connection until onOpen
+	attempts  sync.Map          // endsOf the connection → *attempt, from the TCP connection until onOpen
 }
 
 // maxMessage is the size of the largest message that a server may send. One message can hold all publications that a client has missed.
@@ -51,7 +51,7 @@ type attemptKey struct{}
 // attempt is a connection of a client that is being established.
 type attempt struct {
 	client *client
-	from   string // the local address, by which onOpen finds the attempt
+	ends   string // endsOf the connection, by which onOpen finds the attempt
 }
 
 func (d *webSocketDialer) dial(ctx context.Context, c *client, address string, commands []*protocol.Command) (connection, error) {
@@ -62,7 +62,7 @@ func (d *webSocketDialer) dial(ctx context.Context, c *client, address string, c
 	a := &attempt{client: c}
 	ws, err := client.Dial(context.WithValue(ctx, attemptKey{}, a), address)
 	if err != nil {
-		d.attempts.Delete(a.from)
+		d.attempts.Delete(a.ends)
 		return nil, err
 	}
 	g := d.group
@@ -93,14 +93,24 @@ func (d *webSocketDialer) dialTCP(ctx context.Context, protocol, address string)
 	if err != nil {
 		return nil, err
 	}
-	a.from = conn.LocalAddr().String()
-	d.attempts.Store(a.from, a)
+	a.ends = endsOf(conn)
+	d.attempts.Store(a.ends, a)
 	return conn, nil
+}
+
+// endsOf returns both addresses of a connection. One alone is not enough: connections to different nodes may have the same local address.
+func endsOf(conn addressed) string {
+	return conn.LocalAddr().String() + " " + conn.RemoteAddr().String()
+}
+
+type addressed interface {
+	LocalAddr() net.Addr
+	RemoteAddr() net.Addr
 }
 
 // onOpen is the Open handler: it assigns a new connection to the client that dialed it. No message has been read yet.
 func (d *webSocketDialer) onOpen(ws *websocket.Conn) error {
-	v, ok := d.attempts.LoadAndDelete(ws.LocalAddr().String())
+	v, ok := d.attempts.LoadAndDelete(endsOf(ws))
 	if !ok {
 		return errors.New("loadtest: unknown connection")
 	}
