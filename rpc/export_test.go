@@ -1,5 +1,7 @@
 package rpc
 
+import "context"
+
 // Tick does what the connection does once per heartbeat. Nothing may arrive meanwhile.
 func (c *Conn) Tick() { c.tick(c.session) }
 
@@ -60,3 +62,8 @@ func (c *Call) Held() int { return cap(c.copied.b) }
 
 // Received returns how many bytes have arrived.
 func (c *Conn) Received() uint64 { return c.client.Stats().BytesIn }
+
+// Prepare makes the frame and the body of a call over c.
+func (r *Request) Prepare(ctx context.Context, c *Conn, in any) error {
+	return r.prepare(ctx, c, c.options.Form, in)
+}

@@ -84,7 +84,8 @@ func (r *Request) prepare(ctx context.Context, c *Conn, form Form, in any) (err 
 	}
 	deadline, ok := ctx.Deadline()
 	if left := time.Until(deadline); ok && left <= maxTimeout {
-		ms := strconv.FormatInt(max(1, (left+time.Millisecond-1).Milliseconds()), 10)
+		var digits [20]byte
+		ms := string(strconv.AppendInt(digits[:0], max(1, (left+time.Millisecond-1).Milliseconds()), 10)) // FormatInt would allocate
 		if f.Dialect.Framing == frame.TTHeader {
 			f.AddInt(intTimeout, ms)
 		} else {

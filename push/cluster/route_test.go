@@ -391,7 +391,7 @@ func TestLeastLoaded(t *testing.T) {
 	}
 }
 
-// The canary has its share of the users, and a user who is in it stays in when the share grows.
+// The canary has its share of the users, and those in it stay in when the share grows.
 func TestCanary(t *testing.T) {
 	const users = 100_000
 	members := nodes(4)
