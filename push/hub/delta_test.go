@@ -133,6 +133,7 @@ func TestDeltaLate(t *testing.T) {
 				return len(got) > 0 && got[len(got)-1].at.Offset == fast.taken()[n-1].at.Offset
 			}
 			testwait.True(t, "it is served, or waits", func() bool { return hasAll() || s.Waiting() == 1 })
+			s.Waiting() // the pacer has taken notice of the write
 			clock.Advance(100*time.Millisecond + tick)
 			testwait.True(t, fmt.Sprintf("%s: it has number %d", tt.name, n-1), func() bool {
 				clock.Advance(0)

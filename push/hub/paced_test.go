@@ -33,8 +33,8 @@ func pacedHub(t *testing.T, o hub.Options, change func(*hub.Namespace)) (*hub.Hu
 // data returns what a carrier has got of each publication.
 func (c *carrier) data() []string { return contents(nil, c.taken()) }
 
-// has waits until a carrier has got exactly this. A timer that is set when its time has just passed fires when the clock is advanced
-// next, by nothing if need be.
+// has waits until a carrier has got exactly this, and until the pacer has taken notice: otherwise it would do so at a later time, if the test
+// moves the clock next. A timer that is set when its time has just passed fires when the clock is advanced next, by nothing if need be.
 func has(t *testing.T, clock *timingwheel.FakeClock, c *carrier, want ...string) {
 	t.Helper()
 	testwait.True(t, fmt.Sprintf("it has %v", want), func() bool {
@@ -44,6 +44,14 @@ func has(t *testing.T, clock *timingwheel.FakeClock, c *carrier, want ...string)
 	if got := c.data(); !slices.Equal(got, want) {
 		t.Fatalf("the client got %v, not %v", got, want)
 	}
+	c.session.Load().Waiting() // the lock is held from before a write until after the pacer has taken notice
+}
+
+// waits waits until so many subscriptions of a session wait in its pacer. That another session has got a publication does not say that the
+// pacer of this one knows of it.
+func waits(t *testing.T, s *hub.Session, n int) {
+	t.Helper()
+	testwait.True(t, fmt.Sprintf("%d subscriptions wait", n), func() bool { return s.Waiting() == n })
 }
 
 // isAt waits until the newest that a carrier has got is this.
@@ -66,6 +74,7 @@ func TestInterval(t *testing.T) {
 	subscribe(t, quick.connect(h, client("quick")), hub.SubscribeRequest{Channel: "value:x"})
 	publishN(t, h, "value:x", 1, 5)
 	isAt(t, quick, "5")
+	waits(t, s, 1)
 	has(t, clock, slow)
 	clock.Advance(time.Second - tick)
 	publishN(t, h, "value:x", 6, 1)
@@ -75,10 +84,11 @@ func TestInterval(t *testing.T) {
 	has(t, clock, slow, "6")
 	publishN(t, h, "value:x", 7, 2)
 	isAt(t, quick, "8")
+	waits(t, s, 1)
 	has(t, clock, slow, "6")
 	clock.Advance(2 * time.Second)
 	has(t, clock, slow, "6", "8")
-	clock.Advance(time.Second)
+	clock.Advance(time.Second + tick)
 	publishN(t, h, "value:x", 9, 1) // longer than its interval after the last: at once
 	has(t, clock, slow, "6", "8", "9")
 }
@@ -87,10 +97,12 @@ func TestInterval(t *testing.T) {
 func TestIntervalStream(t *testing.T) {
 	h, clock := pacedHub(t, hub.Options{}, nil)
 	c, other := newCarrier(t, open, false), newCarrier(t, open, false)
-	subscribe(t, c.connect(h, client("c")), hub.SubscribeRequest{Channel: "stream:x", Interval: time.Second})
+	s := c.connect(h, client("c"))
+	subscribe(t, s, hub.SubscribeRequest{Channel: "stream:x", Interval: time.Second})
 	subscribe(t, other.connect(h, client("other")), hub.SubscribeRequest{Channel: "stream:x"})
 	publishN(t, h, "stream:x", 1, 20)
 	testwait.True(t, "the other has all", func() bool { return len(other.data()) == 20 })
+	waits(t, s, 1)
 	has(t, clock, c)
 	clock.Advance(time.Second + tick)
 	has(t, clock, c, numbers(1, 20)...)
@@ -122,6 +134,7 @@ func TestSetInterval(t *testing.T) {
 	}
 	publishN(t, h, "value:3", 1, 3)
 	settle(t, h, "value:3")
+	waits(t, s, 1)
 	clock.Advance(100 * time.Millisecond)
 	has(t, clock, c)
 	if _, err := s.SetInterval("value:3", -1); err != nil {
@@ -179,6 +192,7 @@ func TestSetBandwidth(t *testing.T) {
 		publish(t, h, "table:x", push.Publication{Key: fmt.Sprint("k", i%2), Data: fmt.Append(nil, i)})
 	}
 	settle(t, h, "table:x")
+	waits(t, s, 1)
 	has(t, clock, c, "0")
 	if got := s.SetBandwidth(0); got != 0 {
 		t.Errorf("the bandwidth is %d", got)
@@ -203,9 +217,9 @@ func TestPriority(t *testing.T) {
 	publishN(t, h, "table:x", 1, 1)
 	has(t, clock, c, "1") // 20 bytes: it is in debt for a fifth of a second
 	publishN(t, h, "table:x", 2, 1)
-	testwait.True(t, "it waits", func() bool { return s.Waiting() == 1 })
+	waits(t, s, 1)
 	publishN(t, h, "value:x", 3, 1)
-	testwait.True(t, "both wait", func() bool { return s.Waiting() == 2 })
+	waits(t, s, 2)
 	clock.Advance(time.Second / 5)
 	has(t, clock, c, "1", "3")
 	clock.Advance(time.Second / 5)
