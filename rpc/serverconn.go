@@ -211,12 +211,15 @@ func (c *serverConn) admit(call *Call, f *frame.Frame) (err error) {
 // pairBytes is how many bytes a pair of metadata takes besides its text.
 const pairBytes = 32
 
+// leaving is how many calls may have been answered without that being noted yet: their goroutines wait for a processor.
+const leaving = 64
+
 // addLocked adds a call. Calls whose answers are on their way do not count as under way, so a client that has an answer may make the next call. But with
-// them there are at most twice as many calls and bytes.
+// them there are at most twice as many calls, not counting the leaving ones, and twice as many bytes.
 func (c *serverConn) addLocked(call *Call, o *Options) error {
 	size := c.bytes + call.size
 	switch {
-	case len(c.calls) >= o.MaxCalls || c.running/2 >= o.MaxCalls:
+	case len(c.calls) >= o.MaxCalls || (c.running-leaving)/2 >= o.MaxCalls:
 		return Errorf(Overloaded, "the connection has %d calls under way", o.MaxCalls)
 	case len(c.calls) > 0 && size > o.MaxBytes || c.running > 0 && size/2 > o.MaxBytes:
 		return Errorf(Overloaded, "the calls of the connection have %d bytes", c.bytes)

@@ -39,14 +39,8 @@ func TestStreamEndsEarly(t *testing.T) {
 			"deadline": {5 * time.Millisecond, func(*rpc.Stream, func()) {}, context.DeadlineExceeded},
 		} {
 			t.Run(method+" "+name, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
+				s, call, cancel := count.begin(t, p, c, method, tt.timeout)
 				defer cancel()
-				if tt.timeout > 0 {
-					ctx, cancel = context.WithTimeout(ctx, tt.timeout)
-					defer cancel()
-				}
-				s := open(t, c, ctx, method, &request{Count: -1})
-				call := testwait.Receive(t, count.began)
 				if _, ok := call.Context().Deadline(); ok != (tt.timeout > 0) {
 					t.Error("the server has another deadline")
 				}
@@ -85,6 +79,35 @@ func TestStreamEndsEarly(t *testing.T) {
 	}
 	wantEcho(t, c, "after all that")
 	wantNothingLeft(t, p, c)
+}
+
+// begin opens a stream and waits until its handler has begun. If a deadline passes before, it tries again with a later one.
+func (w *streamed) begin(t *testing.T, p *place, c *rpc.Conn, method string, timeout time.Duration) (*rpc.Stream, *rpc.Call, context.CancelFunc) {
+	t.Helper()
+	if timeout == 0 {
+		ctx, cancel := context.WithCancel(t.Context())
+		return open(t, c, ctx, method, &request{Count: -1}), testwait.Receive(t, w.began), cancel
+	}
+	for ; ; timeout *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		s, err := c.Stream(ctx, &rpc.Request{Method: method}, &request{Count: -1})
+		if err != nil {
+			cancel()
+			continue
+		}
+		select {
+		case call := <-w.began:
+			return s, call, cancel
+		case <-s.Done():
+		}
+		cancel()
+		wantEcho(t, c, "behind the call, which the server has seen then")
+		testwait.True(t, "the late call has ended", func() bool { return p.server.Stats().Pending == 1 })
+		for len(w.began) > 0 {
+			<-w.began
+			_ = testwait.Receive(t, w.ended)
+		}
+	}
 }
 
 // After the last message, neither Close nor the context changes how the call has ended.
