@@ -49,7 +49,7 @@ var plantedTable = map[string]layer{
 	"session":      {ours: []string{"codec"}},
 	"push":         {},
 	"push/hub":     {ours: []string{"push"}},
-	"push/config":  {ours: []string{"push"}, foreign: []string{"example.com/yaml"}},
+	"push/config":  {ours: []string{"push"}, foreign: []string{"example.com/yaml"}, tests: []string{"example.com/server"}},
 	"internal/...": {},
 	"cmd/...":      {any: true},
 }
@@ -75,6 +75,8 @@ func TestPlantedLayers(t *testing.T) {
 		{"platform on library without a row", "push/hub/a.go", importing(ours("codec")), "its row"},
 		{"platform on its module", "push/config/a.go", importing("example.com/yaml/ast"), ""},
 		{"platform on another module", "push/config/a.go", importing("example.com/toml"), "not in its row"},
+		{"module of tests", "push/config/a_test.go", importing("example.com/server"), ""},
+		{"module of tests outside tests", "push/config/a.go", importing("example.com/server"), "not in its row"},
 		{"helper on platform", "internal/bits/a.go", importing(ours("push")), "the library does not know the platform"},
 		{"own tests", "session/a_test.go", importing(ours("session")), ""},
 		{"root", "codec/a.go", importing(modulePath), "the root holds no code"},

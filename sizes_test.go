@@ -42,6 +42,7 @@ var smallPackages = map[string]string{
 	"cmd/sluice/internal/descriptors":        "what is done when descriptors run out, tested without a node",
 	"cmd/sluice/internal/loadtest/hostclock": "files for each system, and a test that starts processes",
 	"cmd/sluice/internal/loadtest/process":   "processes that are started and ended, without what is said to them",
+	"internal/testwait":                      "the tests of all packages wait with it",
 	"push/internal/agehist":                  "a histogram that knows nothing of channels, with tests of its own",
 }
 

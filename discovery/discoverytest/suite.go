@@ -1,4 +1,5 @@
-// Package discoverytest is the suite that every registry of package discovery has to pass.
+// Package discoverytest is the suite that every registry of package discovery has to pass, and servers for tests: processes of etcd and ZooKeeper, and
+// a DNS server.
 package discoverytest
 
 import (

@@ -12,9 +12,9 @@ import (
 
 // Callers go on while servers, and etcd, come and go.
 func TestCalls(t *testing.T) {
-	s := newServer(t)
+	s := discoverytest.StartEtcd(t)
 	discoverytest.RunCalls(t, &discoverytest.Operator{
-		Address: s.client,
+		Address: s.Addr,
 		Open: func(t *testing.T, address string) discoverytest.Registry {
 			client, err := clientv3.New(clientv3.Config{Endpoints: []string{address}})
 			if err != nil {
@@ -23,6 +23,6 @@ func TestCalls(t *testing.T) {
 			t.Cleanup(func() { _ = client.Close() })
 			return etcd.New(client, &etcd.Options{TTL: 2 * time.Second, Refresh: time.Second})
 		},
-		Restart: s.restart,
+		Restart: s.Restart,
 	})
 }

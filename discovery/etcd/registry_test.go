@@ -16,18 +16,21 @@ import (
 )
 
 // registry returns a Registry with a client of its own.
-func (s *server) registry(t *testing.T, o *etcd.Options) (*etcd.Registry, *clientv3.Client) {
+func registry(t *testing.T, s *discoverytest.Server, o *etcd.Options) (*etcd.Registry, *clientv3.Client) {
 	t.Helper()
-	client := s.connect()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = client.Close() })
 	return etcd.New(client, o), client
 }
 
 func TestConformance(t *testing.T) {
-	s := newServer(t)
+	s := discoverytest.StartEtcd(t)
 	discoverytest.Run(t, &discoverytest.Harness{
 		Connect: func(t *testing.T) discoverytest.Registry {
-			r, _ := s.registry(t, nil)
+			r, _ := registry(t, s, nil)
 			return r
 		},
 		BadServices: []string{"", "a/b"},
@@ -51,8 +54,8 @@ func register(t *testing.T, r *etcd.Registry, address string) discovery.Registra
 
 // The endpoint of a process that is killed goes when its lease runs out.
 func TestKilled(t *testing.T) {
-	s := newServer(t)
-	r, _ := s.registry(t, &etcd.Options{TTL: 2 * time.Second})
+	s := discoverytest.StartEtcd(t)
+	r, _ := registry(t, s, &etcd.Options{TTL: 2 * time.Second})
 	watched := discoverytest.Watch(t, r, "quotes")
 	killed := register(t, r, "a.test:1")
 	register(t, r, "b.test:1")
@@ -63,13 +66,13 @@ func TestKilled(t *testing.T) {
 
 // While etcd is killed and started again, watchers are told nothing; then all goes on.
 func TestRestarted(t *testing.T) {
-	s := newServer(t)
-	r, _ := s.registry(t, nil)
+	s := discoverytest.StartEtcd(t)
+	r, _ := registry(t, s, nil)
 	watched := discoverytest.Watch(t, r, "quotes")
 	register(t, r, "a.test:1")
 	watched.Until("a.test:1", "")
 	for range 2 {
-		s.restart(false)
+		s.Restart(false)
 	}
 	register(t, r, "b.test:1")
 	watched.Until("a.test:1 b.test:1", "a.test:1")
@@ -77,8 +80,8 @@ func TestRestarted(t *testing.T) {
 
 // An etcd that has lost all data gets it again, and callers behind a Steady notice nothing. Its revisions begin anew, which watchers notice.
 func TestWiped(t *testing.T) {
-	s := newServer(t)
-	r, client := s.registry(t, &etcd.Options{TTL: 2 * time.Second, Refresh: time.Second})
+	s := discoverytest.StartEtcd(t)
+	r, client := registry(t, s, &etcd.Options{TTL: 2 * time.Second, Refresh: time.Second})
 	for range 50 { // so that the revision is larger than that of the new one for long
 		if _, err := client.Put(t.Context(), "other", "value"); err != nil {
 			t.Fatal(err)
@@ -87,8 +90,8 @@ func TestWiped(t *testing.T) {
 	watched := discoverytest.Watch(t, discovery.NewSteady(r, nil), "quotes")
 	register(t, r, "a.test:1")
 	watched.Until("a.test:1", "")
-	s.restart(true)
-	fresh, _ := s.registry(t, nil)
+	s.Restart(true)
+	fresh, _ := registry(t, s, nil)
 	discoverytest.Watch(t, fresh, "quotes").Until("a.test:1", "")
 	register(t, fresh, "b.test:1")
 	watched.Until("a.test:1 b.test:1", "a.test:1")
@@ -96,8 +99,8 @@ func TestWiped(t *testing.T) {
 
 // A key that was deleted, or whose lease was revoked, is put again; one that another process has put is left alone.
 func TestLostKey(t *testing.T) {
-	s := newServer(t)
-	r, client := s.registry(t, &etcd.Options{TTL: 2 * time.Second})
+	s := discoverytest.StartEtcd(t)
+	r, client := registry(t, s, &etcd.Options{TTL: 2 * time.Second})
 	watched := discoverytest.Watch(t, r, "quotes")
 	registration := register(t, r, "a.test:1")
 	watched.Until("a.test:1", "")
@@ -126,8 +129,8 @@ func TestLostKey(t *testing.T) {
 
 // What has happened between listing and watching is noticed, though etcd does not remember it any more.
 func TestCompacted(t *testing.T) {
-	s := newServer(t)
-	r, client := s.registry(t, nil)
+	s := discoverytest.StartEtcd(t)
+	r, client := registry(t, s, nil)
 	var once sync.Once
 	r.SetListed(func() {
 		once.Do(func() {
@@ -148,9 +151,9 @@ func TestCompacted(t *testing.T) {
 
 // Keys that are no endpoints are passed over, and said.
 func TestForeignKeys(t *testing.T) {
-	s := newServer(t)
-	var said output
-	r, client := s.registry(t, &etcd.Options{Prefix: "/my/", Logger: said.logger()})
+	s := discoverytest.StartEtcd(t)
+	var said discoverytest.Output
+	r, client := registry(t, s, &etcd.Options{Prefix: "/my/", Logger: said.Logger()})
 	for key, value := range map[string]string{"/my/quotes/a": `{"address":"a.test:1"}`, "/my/quotes/b": "nonsense", "/my/quotes2/c": "c.test:1"} {
 		if _, err := client.Put(t.Context(), key, value); err != nil {
 			t.Fatal(err)
@@ -171,9 +174,9 @@ func TestForeignKeys(t *testing.T) {
 
 // Without etcd, a registration fails when its context is done, and a watcher of a client that is closed ends.
 func TestAway(t *testing.T) {
-	s := newServer(t)
-	r, client := s.registry(t, nil)
-	s.kill()
+	s := discoverytest.StartEtcd(t)
+	r, client := registry(t, s, nil)
+	s.Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := r.Register(ctx, "quotes", discovery.Endpoint{Address: "a.test:1"}); !errors.Is(err, context.DeadlineExceeded) {

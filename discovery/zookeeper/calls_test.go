@@ -10,9 +10,9 @@ import (
 
 // Callers go on while servers, and ZooKeeper, come and go.
 func TestCalls(t *testing.T) {
-	s := newServer(t)
+	s := discoverytest.StartZooKeeper(t)
 	discoverytest.RunCalls(t, &discoverytest.Operator{
-		Address: s.client,
+		Address: s.Addr,
 		Open: func(t *testing.T, address string) discoverytest.Registry {
 			r, err := zookeeper.New([]string{address}, &zookeeper.Options{SessionTimeout: 2 * time.Second, Refresh: time.Second})
 			if err != nil {
@@ -21,6 +21,6 @@ func TestCalls(t *testing.T) {
 			t.Cleanup(func() { _ = r.Close() })
 			return r
 		},
-		Restart: s.restart,
+		Restart: s.Restart,
 	})
 }

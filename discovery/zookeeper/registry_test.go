@@ -15,9 +15,9 @@ import (
 )
 
 // registry returns a Registry with a connection of its own, which the test closes.
-func (s *server) registry(t *testing.T, o *zookeeper.Options) *zookeeper.Registry {
+func registry(t *testing.T, s *discoverytest.Server, o *zookeeper.Options) *zookeeper.Registry {
 	t.Helper()
-	r, err := zookeeper.New([]string{s.client}, o)
+	r, err := zookeeper.New([]string{s.Addr}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,9 +26,9 @@ func (s *server) registry(t *testing.T, o *zookeeper.Options) *zookeeper.Registr
 }
 
 func TestConformance(t *testing.T) {
-	s := newServer(t)
+	s := discoverytest.StartZooKeeper(t)
 	discoverytest.Run(t, &discoverytest.Harness{
-		Connect:     func(t *testing.T) discoverytest.Registry { return s.registry(t, nil) },
+		Connect:     func(t *testing.T) discoverytest.Registry { return registry(t, s, nil) },
 		BadServices: []string{"", "a/b", ".", ".."},
 	})
 }
@@ -47,10 +47,10 @@ func short() *zookeeper.Options { return &zookeeper.Options{SessionTimeout: 500 
 
 // The endpoints of a process whose session ends go.
 func TestClosed(t *testing.T) {
-	s := newServer(t)
-	r := s.registry(t, nil)
-	watched := discoverytest.Watch(t, s.registry(t, nil), "quotes")
-	other := s.registry(t, nil)
+	s := discoverytest.StartZooKeeper(t)
+	r := registry(t, s, nil)
+	watched := discoverytest.Watch(t, registry(t, s, nil), "quotes")
+	other := registry(t, s, nil)
 	register(t, r, "a.test:1")
 	left := register(t, other, "b.test:1")
 	watched.Until("a.test:1 b.test:1")
@@ -74,12 +74,12 @@ func TestClosed(t *testing.T) {
 func TestRestarted(t *testing.T) {
 	for name, o := range map[string]*zookeeper.Options{"sessions live": nil, "sessions end": short()} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(t)
-			r := s.registry(t, o)
+			s := discoverytest.StartZooKeeper(t)
+			r := registry(t, s, o)
 			watched := discoverytest.Watch(t, discovery.NewSteady(r, nil), "quotes")
 			register(t, r, "a.test:1")
 			watched.Until("a.test:1", "")
-			s.restart(false)
+			s.Restart(false)
 			register(t, r, "b.test:1")
 			watched.Until("a.test:1 b.test:1", "a.test:1", "b.test:1")
 		})
@@ -88,21 +88,21 @@ func TestRestarted(t *testing.T) {
 
 // A ZooKeeper that has lost all data gets it again, though it refuses those who have seen more.
 func TestWiped(t *testing.T) {
-	s := newServer(t)
-	r := s.registry(t, short())
+	s := discoverytest.StartZooKeeper(t)
+	r := registry(t, s, short())
 	watched := discoverytest.Watch(t, discovery.NewSteady(r, nil), "quotes")
 	register(t, r, "a.test:1")
 	watched.Until("a.test:1", "")
-	s.restart(true)
-	discoverytest.Watch(t, s.registry(t, nil), "quotes").Until("a.test:1", "")
+	s.Restart(true)
+	discoverytest.Watch(t, registry(t, s, nil), "quotes").Until("a.test:1", "")
 	register(t, r, "b.test:1")
 	watched.Until("a.test:1 b.test:1", "a.test:1")
 }
 
 // A node that was deleted is put again; one that another process has put is left alone.
 func TestLostNode(t *testing.T) {
-	s := newServer(t)
-	r, other := s.registry(t, nil), s.registry(t, nil)
+	s := discoverytest.StartZooKeeper(t)
+	r, other := registry(t, s, nil), registry(t, s, nil)
 	watched := discoverytest.Watch(t, other, "quotes")
 	registration := register(t, r, "a.test:1")
 	watched.Until("a.test:1", "")
@@ -130,8 +130,8 @@ func TestLostNode(t *testing.T) {
 
 // The later of two registrations of one process has the address.
 func TestRegisteredTwice(t *testing.T) {
-	s := newServer(t)
-	r := s.registry(t, nil)
+	s := discoverytest.StartZooKeeper(t)
+	r := registry(t, s, nil)
 	first := register(t, r, "a.test:1")
 	second := register(t, r, "a.test:1")
 	if err := first.Close(t.Context()); err != nil {
@@ -147,9 +147,9 @@ func TestRegisteredTwice(t *testing.T) {
 
 // Nodes that are no endpoints are passed over, and said; those that other programs have put count.
 func TestForeignNodes(t *testing.T) {
-	s := newServer(t)
-	var said output
-	r := s.registry(t, &zookeeper.Options{Prefix: "my/services/", Logger: said.logger()})
+	s := discoverytest.StartZooKeeper(t)
+	var said discoverytest.Output
+	r := registry(t, s, &zookeeper.Options{Prefix: "my/services/", Logger: said.Logger()})
 	everybody := zk.WorldACL(zk.PermAll)
 	for _, node := range [][2]string{
 		{"/my", ""}, {"/my/services", ""}, {"/my/services/quotes", ""}, {"/my/services/quotes/a", "a.test:1"}, {"/my/services/quotes/b", "nonsense"},
@@ -173,9 +173,9 @@ func TestForeignNodes(t *testing.T) {
 
 // Without ZooKeeper, a registration fails when its context is done, and a watcher of a registry that is closed ends.
 func TestAway(t *testing.T) {
-	s := newServer(t)
-	r := s.registry(t, short())
-	s.kill()
+	s := discoverytest.StartZooKeeper(t)
+	r := registry(t, s, short())
+	s.Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := r.Register(ctx, "quotes", discovery.Endpoint{Address: "a.test:1"}); !errors.Is(err, context.DeadlineExceeded) {

@@ -1,4 +1,4 @@
-package discovery_test
+package discoverytest
 
 import (
 	"encoding/binary"
@@ -12,39 +12,42 @@ import (
 
 // Types of records.
 const (
-	typeA, typeAAAA, typeSRV = 1, 28, 33
+	TypeA, TypeAAAA, TypeSRV = 1, 28, 33
 )
 
 // Codes of answers.
 const (
-	codeNone, codeFailure, codeNoName = 0, 2, 3
+	CodeNone, CodeFailure, codeNoName = 0, 2, 3
 )
 
-// record is what a DNS server has under a name.
-type record struct {
+// Record is what a [DNSServer] has under a name.
+type Record struct {
 	name string // with a dot at its end
 	kind uint16
-	ttl  uint32
+	TTL  uint32 // in seconds
 	data []byte
 }
 
-func address(name, ip string, ttl uint32) record {
+// Address returns an A or AAAA record. The time to live is in seconds.
+func Address(name, ip string, ttl uint32) Record {
 	a := netip.MustParseAddr(ip)
-	kind := uint16(typeA)
+	kind := uint16(TypeA)
 	if a.Is6() {
-		kind = typeAAAA
+		kind = TypeAAAA
 	}
-	return record{name: name, kind: kind, ttl: ttl, data: a.AsSlice()}
+	return Record{name: name, kind: kind, TTL: ttl, data: a.AsSlice()}
 }
 
-func srv(name, target string, port, priority, weight uint16) record {
+// SRV returns a service record.
+func SRV(name, target string, port, priority, weight uint16) Record {
 	data := binary.BigEndian.AppendUint16(nil, priority)
 	data = binary.BigEndian.AppendUint16(data, weight)
 	data = binary.BigEndian.AppendUint16(data, port)
-	return record{name: name, kind: typeSRV, data: appendName(data, target)}
+	return Record{name: name, kind: TypeSRV, data: AppendName(data, target)}
 }
 
-func appendName(dst []byte, name string) []byte {
+// AppendName appends a name as DNS messages have it.
+func AppendName(dst []byte, name string) []byte {
 	for label := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
 		if label != "" {
 			dst = append(append(dst, byte(len(label))), label...)
@@ -53,21 +56,22 @@ func appendName(dst []byte, name string) []byte {
 	return append(dst, 0)
 }
 
-// dnsServer is a DNS server on loopback, over UDP and TCP.
-type dnsServer struct {
+// DNSServer is a DNS server on loopback, over UDP and TCP.
+type DNSServer struct {
 	udp net.PacketConn
 	tcp net.Listener
 
 	mu        sync.Mutex // guards what follows
-	records   []record
+	records   []Record
 	code      byte // of all answers
 	truncated bool // answers over UDP are empty, and say that they are cut
 	asked     int
 }
 
-func newDNSServer(t *testing.T) *dnsServer {
+// NewDNSServer starts a DNS server, which ends with the test.
+func NewDNSServer(t testing.TB) *DNSServer {
 	t.Helper()
-	s := &dnsServer{}
+	s := &DNSServer{}
 	for { // until the port is free for both
 		var err error
 		if s.tcp, err = new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"); err != nil {
@@ -88,34 +92,35 @@ func newDNSServer(t *testing.T) *dnsServer {
 	return s
 }
 
-func (s *dnsServer) addr() string { return s.tcp.Addr().String() }
+// Addr returns the address of the server, HOST:PORT.
+func (s *DNSServer) Addr() string { return s.tcp.Addr().String() }
 
-// set replaces what the server has.
-func (s *dnsServer) set(code byte, truncated bool, records ...record) {
+// Set replaces what the server has: the code of all answers; whether answers over UDP are cut, so that clients ask over TCP; and the records.
+func (s *DNSServer) Set(code byte, truncated bool, records ...Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.code, s.truncated, s.records = code, truncated, records
 }
 
-// questions returns how often the server was asked.
-func (s *dnsServer) questions() int {
+// Questions returns how often the server was asked.
+func (s *DNSServer) Questions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked
 }
 
-func (s *dnsServer) serveUDP() {
+func (s *DNSServer) serveUDP() {
 	buffer := make([]byte, 2048)
 	for {
 		n, from, err := s.udp.ReadFrom(buffer)
 		if err != nil {
 			return
 		}
-		_, _ = s.udp.WriteTo(s.answer(buffer[:n], true), from)
+		_, _ = s.udp.WriteTo(s.Answer(buffer[:n], true), from)
 	}
 }
 
-func (s *dnsServer) serveTCP() {
+func (s *DNSServer) serveTCP() {
 	for {
 		conn, err := s.tcp.Accept()
 		if err != nil {
@@ -125,7 +130,7 @@ func (s *dnsServer) serveTCP() {
 		if _, err := io.ReadFull(conn, size[:]); err == nil {
 			question := make([]byte, binary.BigEndian.Uint16(size[:]))
 			if _, err := io.ReadFull(conn, question); err == nil {
-				answer := s.answer(question, false)
+				answer := s.Answer(question, false)
 				_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...))
 			}
 		}
@@ -133,8 +138,8 @@ func (s *dnsServer) serveTCP() {
 	}
 }
 
-// answer answers a question, which has one name.
-func (s *dnsServer) answer(question []byte, udp bool) []byte {
+// Answer answers a question, which has one name.
+func (s *DNSServer) Answer(question []byte, udp bool) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
@@ -161,19 +166,19 @@ func (s *dnsServer) answer(question []byte, udp bool) []byte {
 			continue
 		}
 		known = true
-		if r.kind != kind || s.code != codeNone {
+		if r.kind != kind || s.code != CodeNone {
 			continue
 		}
 		count++
 		answer = append(answer, 0xc0, 12) // the name of the question
 		answer = binary.BigEndian.AppendUint16(answer, r.kind)
 		answer = binary.BigEndian.AppendUint16(answer, 1)
-		answer = binary.BigEndian.AppendUint32(answer, r.ttl)
+		answer = binary.BigEndian.AppendUint32(answer, r.TTL)
 		answer = binary.BigEndian.AppendUint16(answer, uint16(len(r.data)))
 		answer = append(answer, r.data...)
 	}
 	binary.BigEndian.PutUint16(answer[6:], count)
-	if !known && s.code == codeNone {
+	if !known && s.code == CodeNone {
 		answer[3] |= codeNoName
 	}
 	return answer
