@@ -78,7 +78,7 @@ func TestDrainDelay(t *testing.T) {
 	}
 	wantShutdown(t, before)
 	wantShutdown(t, after)
-	if !strings.Contains(p.stderr.String(), "another signal ends the draining") {
+	if !strings.Contains(p.stderr.String(), "a signal ends the draining") {
 		t.Error("the log does not say that another signal came")
 	}
 }
@@ -99,7 +99,7 @@ func TestDrainSpread(t *testing.T) {
 	for _, conn := range all {
 		wantShutdown(t, conn)
 	}
-	if said := p.stderr.String(); !strings.Contains(said, "draining") || strings.Contains(said, "another signal") {
+	if said := p.stderr.String(); !strings.Contains(said, "draining") || strings.Contains(said, "a signal") {
 		t.Error("the log does not tell of the draining, or of a signal that did not come")
 	}
 }

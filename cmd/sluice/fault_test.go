@@ -76,6 +76,22 @@ func answers(url string, status int, text string) bool {
 	return err == nil && resp.StatusCode == status && strings.Contains(string(body), text)
 }
 
+// send sends a request to a node and returns the answer, whose body is read.
+func send(t testing.TB, method, url, body string, header http.Header) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(testwait.Context(t), method, url, strings.NewReader(body))
+	must(t, err)
+	if header != nil {
+		r.Header, r.Host = header, header.Get("Host")
+	}
+	res, err := http.DefaultTransport.RoundTrip(r)
+	must(t, err)
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	must(t, err)
+	return res, string(text)
+}
+
 func (p *process) awaitReady() {
 	p.t.Helper()
 	testwait.True(p.t, "the node is ready", func() bool { return answers("http://"+p.internal+"/health/ready", http.StatusOK, "ready") })
@@ -227,6 +243,13 @@ func TestWaitsForBroker(t *testing.T) {
 		if !answers("http://"+public+path, http.StatusServiceUnavailable, "waiting for the broker") {
 			t.Errorf("%s does not say that it waits", path)
 		}
+		if res, _ := send(t, http.MethodGet, "http://"+public+path, "", nil); res.Header.Get("Retry-After") != "1" {
+			t.Errorf("%s does not say when to come again: %v", path, res.Header)
+		}
+	}
+	if res, body := send(t, http.MethodPost, "http://"+internal+"/drain", "", nil); res.StatusCode != http.StatusServiceUnavailable ||
+		res.Header.Get("Retry-After") != "1" || !strings.Contains(body, "SIGTERM") {
+		t.Errorf("a drain is answered %s %v: %s", res.Status, res.Header, body)
 	}
 	testwait.True(t, "it says whom it cannot reach", func() bool {
 		log := node.stderr.String()

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/sluice-push/sluice/cmd/sluice/internal/clientconn"
+	"github.com/sluice-push/sluice/cmd/sluice/internal/drain"
 )
 
 // cli holds the commands. Each is a struct with its flags and a Run method, in a file of its own.
@@ -21,12 +22,16 @@ type cli struct {
 	Sub     subCmd     `cmd:"" help:"Subscribe to channels and print their publications."`
 	Replay  replayCmd  `cmd:"" help:"Publish recorded traffic at its recorded speed, or faster."`
 	Bench   benchCmd   `cmd:"" help:"Run a load test against a server, and compare results."`
+	Drain   drainCmd   `cmd:"" help:"Drain a node: its clients connect to other nodes, and the node ends."`
 	Config  configCmd  `cmd:"" help:"Check and explain the configuration, print the default one, and hash API keys."`
 	Token   tokenCmd   `cmd:"" help:"Make and check the tokens of clients."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 
 	BenchWorker benchWorkerCmd `cmd:"" hidden:"" help:"Run a share of the clients of a load test. sluice bench run starts this command itself."`
 }
+
+// drainCmd drains a node.
+type drainCmd = drain.Command
 
 // environment holds the streams and variables of the process. The Run methods get it as an argument, so that tests can replace it.
 type environment struct {
@@ -68,6 +73,7 @@ func run(args []string, env *environment) int {
 		kong.Help(printHelp),
 		kong.Exit(func(c int) { code, done = c, true }), // --help has printed the help
 		kong.Bind(env),
+		kong.BindTo(env.stdout, (*io.Writer)(nil)), // for commands of other packages
 		kong.Vars{
 			"transports": strings.Join(clientconn.Transports(), ", "),
 			"protocols":  strings.Join(clientconn.Protocols(), ", "),

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/cmd/sluice/internal/descriptors"
+	"github.com/sluice-push/sluice/cmd/sluice/internal/drain"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/admission"
 	"github.com/sluice-push/sluice/push/api"
@@ -54,7 +55,7 @@ type node struct {
 	publicServer     *http.Server // also in servers
 	crossSite        crossSite
 	insecure         bool
-	leaving          atomic.Bool // drain was called
+	draining         *drain.Drain
 	serving          sync.WaitGroup
 	failed           chan error // receives the error of a server that stopped by itself
 }
@@ -67,7 +68,7 @@ type nodeOptions struct {
 
 // startNode starts a node and returns when it serves clients. It listens on the addresses first, so that an address in use is reported at once.
 func startNode(ctx context.Context, cfg *config.Config, o nodeOptions) (*node, error) {
-	n := &node{failed: make(chan error, 5), metrics: metrics.New(&metrics.Options{Version: version(), Logger: o.log})}
+	n := &node{failed: make(chan error, 5), draining: drain.New(cfg.Shutdown), metrics: metrics.New(&metrics.Options{Version: version(), Logger: o.log})}
 	if err := n.start(ctx, cfg, o); err != nil {
 		stopped, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		cancel()
@@ -135,6 +136,7 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		handler = n.crossSite.checkHost(n.public, handler)
 	}
 	n.handler.Store(&handler)
+	n.draining.Serve(n.gateway)
 	n.serveGRPC()
 	n.serveTCP()
 	return nil
@@ -274,6 +276,7 @@ func (n *node) internalHandler() http.Handler {
 	mux.Handle("GET "+metrics.Path, n.metrics)
 	mux.HandleFunc("GET /health/live", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "live") })
 	mux.HandleFunc("GET /health/ready", n.ready)
+	mux.Handle("POST "+drain.Path, n.draining)
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -291,7 +294,7 @@ func (n *node) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	err := n.gateway.Admits()
-	if n.leaving.Load() {
+	if n.draining.IsGoing() {
 		err = errors.New("the node is about to shut down")
 	}
 	if err == nil {

@@ -278,7 +278,7 @@ func (c *proxied) open(path, ask string) (next func() string) {
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ const (
 type serveCmd struct {
 	Config   string `short:"c" type:"existingfile" help:"Configuration file; sluice config default prints one."`
 	Listen   string `help:"Public address, host:port, for clients and the HTTP API."`
-	Internal string `help:"Internal address, host:port, for metrics, health checks and profiles."`
+	Internal string `help:"Internal address, host:port, for metrics, health checks, profiles and sluice drain."`
 	Data     string `help:"Data folder, in which the embedded broker stores publications."`
 	Insecure bool   `help:"Disable authentication: clients may do everything, and the HTTP API needs no key."`
 	Demo     bool   `help:"Publish made-up prices and show them on a page. Implies --insecure, and listens on loopback only."`
@@ -47,7 +47,7 @@ type serveCmd struct {
 func (serveCmd) Help() string {
 	return "Each setting of the configuration file also has an environment variable: SLUICE_ and the path of the setting, as in " +
 		"SLUICE_LIMITS_MESSAGE_BYTES. Flags override variables, and variables override the file. SIGTERM or Ctrl-C shuts the node down " +
-		"gracefully: the node asks its clients to reconnect. See shutdown in the configuration."
+		"gracefully: the node asks its clients to reconnect. See shutdown in the configuration. The command sluice drain does the same."
 }
 
 // Run runs the node until a signal.
@@ -92,15 +92,21 @@ func (c *serveCmd) serve(ctx context.Context, env *environment) error {
 	}
 	select {
 	case <-ctx.Done():
-		n.drain(context.WithoutCancel(ctx), cfg.Shutdown, log)
+		n.draining.Begin()
+		n.draining.Run(context.WithoutCancel(ctx), log)
+	case <-n.draining.Requested():
+		n.draining.Run(ctx, log)
 	case err = <-n.failed:
 	}
+	n.draining.Shutdown()
 	stopFeed()
 	feed.Wait()
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 	defer cancel()
 	log.Info("shutting down", "clients", n.gateway.Len())
-	return errors.Join(err, n.stop(limit))
+	err = errors.Join(err, n.stop(limit))
+	n.draining.End(err)
+	return err
 }
 
 // load merges the file, the variables and the flags, and returns an error if a node cannot run with the result.

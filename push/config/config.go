@@ -67,7 +67,7 @@ type Config struct {
 	Namespaces []Namespace `yaml:"namespaces"`
 }
 
-// Shutdown says how a node ends that has got SIGTERM. Another SIGTERM ends both times.
+// Shutdown says how a node ends that has got SIGTERM, or a request to drain. Another SIGTERM ends both times.
 type Shutdown struct {
 	// Delay is for how long the node goes on as before, but is not ready, so that load balancers send new clients elsewhere: 0 to 1 hour.
 	Delay Duration `yaml:"delay"`

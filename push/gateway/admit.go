@@ -14,14 +14,14 @@ import (
 type NotAdmitted struct {
 	Reason string
 	Status int           // of HTTP
-	Wait   time.Duration // before the client comes again, at least a second
+	Wait   time.Duration // before the client comes again, at least MinRetry
 }
 
 // Error returns the reason.
 func (e *NotAdmitted) Error() string { return e.Reason }
 
 func notAdmitted(status int, reason string) *NotAdmitted {
-	return &NotAdmitted{reason, status, time.Second}
+	return &NotAdmitted{reason, status, MinRetry}
 }
 
 // admit counts a client in, or says why it cannot be. The caller calls arriving.Done when Shutdown can see the client, or it is

@@ -63,8 +63,10 @@ func (g *Gateway) serveEmulation(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, ErrNoSession):
 		http.Error(w, err.Error(), http.StatusNotFound)
 	case errors.Is(err, ErrInboxFull):
+		w.Header().Set("Retry-After", RetryAfter(MinRetry))
 		http.Error(w, err.Error(), http.StatusTooManyRequests)
 	default:
+		w.Header().Set("Retry-After", RetryAfter(MinRetry))
 		http.Error(w, "the node of the session could not be reached", http.StatusServiceUnavailable)
 	}
 }

@@ -65,6 +65,7 @@ func (n *emulationNode) post(node, session, commands string) int {
 	return n.postBody(string(body), nil)
 }
 
+// postBody sends a request and returns the status. A refusal for now has to say when the client sends the commands again.
 func (n *emulationNode) postBody(body string, header http.Header) int {
 	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, gateway.EmulationPath, strings.NewReader(body))
 	for name, values := range header {
@@ -72,6 +73,10 @@ func (n *emulationNode) postBody(body string, header http.Header) int {
 	}
 	w := httptest.NewRecorder()
 	n.handler.ServeHTTP(w, r)
+	isForNow := w.Code == http.StatusTooManyRequests || w.Code == http.StatusServiceUnavailable
+	if got := w.Header().Get("Retry-After"); isForNow != (got == "1") {
+		n.t.Errorf("status %d with Retry-After %q", w.Code, got)
+	}
 	return w.Code
 }
 

@@ -28,6 +28,7 @@ func forPages(pages *origin.Rules, next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set("Access-Control-Allow-Origin", from)
 		h.Set("Access-Control-Allow-Credentials", "true")
+		h.Set("Access-Control-Expose-Headers", "Retry-After")
 		h.Add("Vary", "Origin")
 		if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 			next.ServeHTTP(w, r)
@@ -79,14 +80,14 @@ func Waiting(origins []string, reason string) http.Handler {
 // NotThisOrigin is the answer to a page that may not connect.
 const NotThisOrigin = "origin not allowed"
 
-// The time after which a stream's client comes again, spread so that not all do at once.
-const (
-	retryLeast  = time.Second
-	retrySpread = 3 * time.Second
-)
+// MinRetry is the shortest time after which a client that is refused for now comes again.
+const MinRetry = time.Second
+
+// retrySpread is added at random to the time after which a stream's client comes again, so that not all come at once.
+const retrySpread = 3 * time.Second
 
 // AppendRetry appends the field that tells a client of events when to connect again after an end.
-func AppendRetry(dst []byte) []byte { return appendRetry(dst, retryLeast) }
+func AppendRetry(dst []byte) []byte { return appendRetry(dst, MinRetry) }
 
 func appendRetry(dst []byte, least time.Duration) []byte {
 	return fmt.Appendf(dst, "retry: %d\n", (least + rand.N(retrySpread)).Milliseconds())
@@ -100,6 +101,9 @@ func RefuseArrival(w http.ResponseWriter, r *http.Request, err error) {
 	comeAgain(w, r, why)
 }
 
+// RetryAfter returns the value of the header Retry-After for a time: whole seconds, rounded up (RFC 9110, section 10.2.3).
+func RetryAfter(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wait.Seconds()))) }
+
 // ComeAgain refuses a request for now. A browser's EventSource gives up for ever after any status but 200 (HTML standard, section 9.2), so it is
 // given a stream that ends and says when to come again; every other client gets the status.
 func ComeAgain(w http.ResponseWriter, r *http.Request, status int, reason string) {
@@ -108,7 +112,7 @@ func ComeAgain(w http.ResponseWriter, r *http.Request, status int, reason string
 
 func comeAgain(w http.ResponseWriter, r *http.Request, why *NotAdmitted) {
 	if !wantsEvents(r) {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(why.Wait.Seconds()))))
+		w.Header().Set("Retry-After", RetryAfter(why.Wait))
 		Refuse(w, r, why.Status, why.Reason)
 		return
 	}

@@ -48,6 +48,11 @@ func TestTemporaryRefusalsOfStreams(t *testing.T) {
 	if res, _ := p.get(http.MethodGet, sseclients.OneWayPath, nil); res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
 		t.Errorf("no browser: status %d, header %v", res.StatusCode, res.Header)
 	}
+	fetch := http.Header{"Origin": browserAsks["Origin"]}
+	if res, _ := p.get(http.MethodGet, sseclients.OneWayPath, fetch); res.StatusCode != http.StatusServiceUnavailable ||
+		res.Header.Get("Retry-After") == "" || res.Header.Get("Access-Control-Expose-Headers") != "Retry-After" {
+		t.Errorf("a fetch of a page: status %d, header %v", res.StatusCode, res.Header)
+	}
 	one.close()
 	testwait.True(t, "the client is gone", func() bool { return p.gateway.Len() == 0 })
 	p.shutdown()

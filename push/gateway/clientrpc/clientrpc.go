@@ -5,6 +5,8 @@ package clientrpc
 import (
 	"context"
 	"errors"
+	"strconv"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -18,18 +20,32 @@ import (
 // DisconnectTrailer is the name of the trailer with the code of the push.Disconnect that ended a call.
 const DisconnectTrailer = "sluice-disconnect-code"
 
+// PushbackTrailer is the name of the trailer with the time, in milliseconds, after which a refused client makes its call again. The gRPC libraries
+// follow it if the client has a retry policy (gRFC A6). They do not look at google.rpc.RetryInfo.
+const PushbackTrailer = "grpc-retry-pushback-ms"
+
 // Status is how a call ends: a code of gRPC, whose numbers Connect shares, and a text.
 type Status struct {
 	Code codes.Code
 	Text string
+	// Wait is the time after which the client makes its call again; 0: the status does not say.
+	Wait time.Duration
+}
+
+// Pushback returns the value of PushbackTrailer, "" if the call has none.
+func (s Status) Pushback() string {
+	if s.Wait == 0 {
+		return ""
+	}
+	return strconv.FormatInt(s.Wait.Milliseconds(), 10)
 }
 
 // The statuses of calls that are not ended by the client's session.
 var (
-	TookNothing = Status{codes.Unavailable, "the client did not read its messages in time"}
-	CutOff      = Status{codes.Unavailable, push.DisconnectShutdown.Reason}
-	ClientGone  = Status{codes.Canceled, "the client has ended the call"}
-	Broken      = Status{codes.Internal, "internal server error"}
+	TookNothing = Status{Code: codes.Unavailable, Text: "the client did not read its messages in time"}
+	CutOff      = Status{Code: codes.Unavailable, Text: push.DisconnectShutdown.Reason}
+	ClientGone  = Status{Code: codes.Canceled, Text: "the client has ended the call"}
+	Broken      = Status{Code: codes.Internal, Text: "internal server error"}
 )
 
 // OfDisconnect returns the status of a call that a disconnect ends. A client that is to connect again gets codes.Unavailable, which libraries
@@ -50,11 +66,17 @@ func OfDisconnect(d push.Disconnect) Status {
 	case d.Code == push.DisconnectNotAvailable.Code:
 		code = codes.Unimplemented
 	}
-	return Status{code, d.Reason}
+	return Status{Code: code, Text: d.Reason}
 }
 
 // OfNotAdmitted returns the status of a call whose client was not admitted.
-func OfNotAdmitted(err error) Status { return Status{codes.Unavailable, err.Error()} }
+func OfNotAdmitted(err error) Status {
+	s := Status{Code: codes.Unavailable, Text: err.Error(), Wait: gateway.MinRetry}
+	if why := new(gateway.NotAdmitted); errors.As(err, &why) {
+		s.Wait = why.Wait
+	}
+	return s
+}
 
 // OfRefused returns the status of a call whose connect request was refused: the error of Client.Connect. unexpected reports that the error is one
 // of the server, which its log should have.
@@ -63,17 +85,21 @@ func OfRefused(err error) (s Status, unexpected bool) {
 	var e *push.Error
 	switch {
 	case errors.As(err, &d):
-		return OfDisconnect(d), false
+		s = OfDisconnect(d)
+		if d.Reconnect() {
+			s.Wait = gateway.MinRetry
+		}
+		return s, false
 	case !errors.As(err, &e):
-		return Status{codes.Internal, push.ErrInternal.Message}, true
+		return Status{Code: codes.Internal, Text: push.ErrInternal.Message}, true
 	case e.Temporary:
-		return Status{codes.Unavailable, e.Message}, false
+		return Status{Code: codes.Unavailable, Text: e.Message, Wait: gateway.MinRetry}, false
 	case errors.Is(err, push.ErrUnauthorized), errors.Is(err, push.ErrTokenExpired):
-		return Status{codes.Unauthenticated, e.Message}, false
+		return Status{Code: codes.Unauthenticated, Text: e.Message}, false
 	case errors.Is(err, push.ErrPermissionDenied):
-		return Status{codes.PermissionDenied, e.Message}, false
+		return Status{Code: codes.PermissionDenied, Text: e.Message}, false
 	}
-	return Status{codes.InvalidArgument, e.Message}, false
+	return Status{Code: codes.InvalidArgument, Text: e.Message}, false
 }
 
 // Send carries out a call of Send: it passes the commands of an encoded SendCommandsRequest to their session, and returns with which status the
@@ -82,17 +108,17 @@ func Send(ctx context.Context, g *gateway.Gateway, request []byte) Status {
 	in, err := protobuf.DecodeSend(request)
 	if err != nil || in.Node == "" || in.Session == "" {
 		g.RequestRefused()
-		return Status{codes.InvalidArgument, "the request has to have node and session of the connect reply, and commands"}
+		return Status{Code: codes.InvalidArgument, Text: "the request has to have node and session of the connect reply, and commands"}
 	}
 	switch err := g.Emulate(ctx, in.Node, in.Session, in.Commands); {
 	case err == nil:
 		return Status{}
 	case errors.Is(err, gateway.ErrNoSession):
-		return Status{codes.NotFound, err.Error()}
+		return Status{Code: codes.NotFound, Text: err.Error()}
 	case errors.Is(err, gateway.ErrInboxFull):
-		return Status{codes.ResourceExhausted, err.Error()}
+		return Status{Code: codes.ResourceExhausted, Text: err.Error(), Wait: gateway.MinRetry}
 	}
-	return Status{codes.Unavailable, "the node of the session could not be reached"}
+	return Status{Code: codes.Unavailable, Text: "the node of the session could not be reached", Wait: gateway.MinRetry}
 }
 
 // commandConnect is the field of Command that has a connect request.

@@ -30,7 +30,8 @@ import (
 const Name = "connect"
 
 // exposed are the headers of responses that pages may read.
-const exposed = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Connect-Content-Encoding, " + clientrpc.DisconnectTrailer
+const exposed = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Connect-Content-Encoding, Retry-After, " +
+	clientrpc.PushbackTrailer + ", " + clientrpc.DisconnectTrailer
 
 // transport is the [gateway.HTTPTransport].
 type transport struct {
@@ -333,6 +334,13 @@ func (o *opener) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 // frameOf returns a frame with one command.
 func frameOf(command []byte) []byte { return protowire.AppendBytes(nil, command) }
 
+// errorOf returns the error with which a call ends. Clients of gRPC-Web read the time after which they call again as those of gRPC do, clients of
+// Connect as those of HTTP do.
 func errorOf(s clientrpc.Status) *connect.Error {
-	return connect.NewError(connect.Code(s.Code), errors.New(s.Text))
+	e := connect.NewError(connect.Code(s.Code), errors.New(s.Text))
+	if s.Wait > 0 {
+		e.Meta().Set(clientrpc.PushbackTrailer, s.Pushback())
+		e.Meta().Set("Retry-After", gateway.RetryAfter(s.Wait))
+	}
+	return e
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/gateway"
+	"github.com/sluice-push/sluice/push/gateway/clientrpc"
 	"github.com/sluice-push/sluice/push/protocol/protobuf/clientv1"
 	"github.com/sluice-push/sluice/push/protocol/protobuf/clientv1/clientv1connect"
 	"github.com/sluice-push/sluice/push/protocol/protobuf/unistream"
@@ -174,6 +175,66 @@ func TestOneWay(t *testing.T) {
 	}
 }
 
+// wantRetry fails the test unless an error says when to call again, for clients of all protocols.
+func wantRetry(t *testing.T, err error) {
+	t.Helper()
+	var e *connect.Error
+	if !errors.As(err, &e) || e.Meta().Get("Retry-After") != "1" || e.Meta().Get(clientrpc.PushbackTrailer) != "1000" {
+		t.Errorf("%v does not say when to call again", err)
+	}
+}
+
+// A node that drains, and a connect request or a Send that is refused for now, say when to call again.
+func TestRefusedForNow(t *testing.T) {
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			release := make(chan struct{})
+			n := newNode(t, &gateway.Options{
+				Authenticate: func(_ context.Context, token string, _ *http.Request) (gateway.Identity, error) {
+					if token == "busy" {
+						return gateway.Identity{}, push.ErrTooManyRequests
+					}
+					return gateway.Identity{}, nil
+				},
+				Permit: func(context.Context, *gateway.Identity, *gateway.PermitRequest) (gateway.Permission, error) {
+					<-release
+					return gateway.Permission{}, nil
+				},
+			})
+			defer close(release)
+			client, ctx := n.client(v), testwait.Context(t)
+			oneWay := unistreamconnect.NewCentrifugoUniStreamClient(n.httpClient(v), n.url, v.options...)
+			busy, err := oneWay.Consume(ctx, connect.NewRequest(&unistream.ConnectRequest{Token: "busy"}))
+			must(t, err)
+			if busy.Receive() {
+				t.Error("the client is connected")
+			}
+			wantRetry(t, busy.Err())
+			_ = busy.Close()
+			s, err := client.Consume(ctx, connect.NewRequest(connectCommand()))
+			must(t, err)
+			told := next(t, s).GetConnect()
+			for id := uint32(2); err == nil; id++ {
+				_, err = client.Send(ctx, connect.NewRequest(&clientv1.SendCommandsRequest{
+					Session: told.GetSession(), Node: told.GetNode(),
+					Commands: []*clientv1.Command{{Id: id, Publish: &clientv1.PublishRequest{Channel: "a", Data: []byte("1")}}},
+				}))
+			}
+			wantRetry(t, err)
+			_ = s.Close()
+			testwait.True(t, "the client has left", func() bool { return n.gateway.Len() == 0 })
+			must(t, n.gateway.Drain(ctx, 0))
+			s, err = client.Consume(ctx, connect.NewRequest(connectCommand()))
+			must(t, err)
+			if s.Receive() {
+				t.Error("a client is admitted while the node drains")
+			}
+			wantRetry(t, s.Err())
+			_ = s.Close()
+		})
+	}
+}
+
 // TestRefused: what is not admitted or not understood gets an error that says why.
 func TestRefused(t *testing.T) {
 	for _, v := range variants {
@@ -196,6 +257,7 @@ func TestRefused(t *testing.T) {
 			if s.Receive() || connect.CodeOf(s.Err()) != connect.CodeUnavailable || !strings.Contains(s.Err().Error(), "limit of clients") {
 				t.Errorf("a second client: %v", s.Err())
 			}
+			wantRetry(t, s.Err())
 			_ = s.Close()
 		})
 	}

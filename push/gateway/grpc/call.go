@@ -68,7 +68,7 @@ func (t *Transport) serve(stream grpc.ServerStream, kind *gateway.Kind, run func
 		Abort:   c.cancel,
 	})
 	if err := c.Arrive(t.gateway, kind, c, c.Request); err != nil {
-		return errorOf(clientrpc.OfNotAdmitted(err))
+		return endOf(stream, clientrpc.OfNotAdmitted(err))
 	}
 	t.add(c)
 	stop := context.AfterFunc(t.gateway.Context(), c.cancel)
@@ -244,6 +244,14 @@ func requestOf(ctx context.Context, remote string, state *tls.ConnectionState) *
 		}
 	}
 	return r
+}
+
+// endOf returns the error with which a call ends that is refused, and sets the trailer with the time after which the client calls again.
+func endOf(stream grpc.ServerStream, s clientrpc.Status) error {
+	if ms := s.Pushback(); ms != "" {
+		stream.SetTrailer(metadata.Pairs(clientrpc.PushbackTrailer, ms))
+	}
+	return errorOf(s)
 }
 
 func errorOf(s clientrpc.Status) error { return status.Error(s.Code, s.Text) }

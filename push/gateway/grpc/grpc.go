@@ -20,6 +20,7 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/gateway"
+	"github.com/sluice-push/sluice/push/gateway/clientrpc"
 	"github.com/sluice-push/sluice/push/gateway/grpc/rawstream"
 )
 
@@ -199,7 +200,9 @@ func (t *Transport) interceptStream(srv any, stream grpc.ServerStream, info *grp
 	}
 	defer t.others.Add(-1)
 	if t.others.Add(1) > mostOthers {
-		return status.Error(codes.ResourceExhausted, "too many calls of health checks and reflection")
+		return endOf(stream, clientrpc.Status{
+			Code: codes.ResourceExhausted, Text: "too many calls of health checks and reflection", Wait: gateway.MinRetry,
+		})
 	}
 	from, _ := peer.FromContext(stream.Context())
 	secured, ok := from.AuthInfo.(*security)

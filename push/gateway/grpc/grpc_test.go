@@ -200,19 +200,6 @@ func TestOneWay(t *testing.T) {
 	}
 }
 
-// TestRefused: a client that is not admitted gets a status that says why.
-func TestRefused(t *testing.T) {
-	n := newNode(t, &gateway.Options{Sessions: 1}, nil)
-	ctx, cc := testwait.Context(t), n.dial()
-	n.client(ctx, cc)
-	c, err := clientv1.NewClientClient(cc).Connect(ctx)
-	must(t, err)
-	_, err = c.Recv()
-	if s := status.Convert(err); s.Code() != codes.Unavailable || !strings.Contains(s.Message(), "limit of clients") {
-		t.Errorf("ended with %v", err)
-	}
-}
-
 // TestRequest: Options.Authenticate sees the call as an HTTP request.
 func TestRequest(t *testing.T) {
 	seen := make(chan *http.Request, 1)

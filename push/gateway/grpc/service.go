@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
@@ -109,7 +110,7 @@ func (c *call) refused(err error) error {
 	if unexpected {
 		g.Options().Logger.Error("client failed to connect", "transport", Name, "error", err)
 	}
-	return errorOf(s)
+	return endOf(c.stream, s)
 }
 
 // serveSend serves a call with commands of a client of Consume.
@@ -126,6 +127,9 @@ func (t *Transport) serveSend(ctx context.Context, decode func(any) error) (answ
 	}
 	t.in.Add(uint64(len(m.Frame)))
 	if s := clientrpc.Send(ctx, t.gateway, m.Body()); s.Code != codes.OK {
+		if ms := s.Pushback(); ms != "" {
+			_ = grpc.SetTrailer(ctx, metadata.Pairs(clientrpc.PushbackTrailer, ms)) // fails outside of a call only
+		}
 		return nil, errorOf(s)
 	}
 	return rawstream.Empty{}, nil

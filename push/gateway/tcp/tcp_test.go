@@ -261,6 +261,26 @@ func TestAdmission(t *testing.T) {
 	})
 }
 
+// A client that comes too often, or while the node drains, is told to connect again.
+func TestRefusedForNow(t *testing.T) {
+	for name, o := range map[string]gateway.Options{"node": {Connects: 1}, "address": {ConnectsPerAddress: 1}} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t, &o, nil)
+			var told push.Disconnect
+			for told.Code == 0 { // until two come within a second
+				c := p.dial()
+				c.send(protocol.Command{ID: 7, Kind: protocol.KindConnect})
+				told = c.receive().Push.Disconnect
+			}
+			if told.Code != push.DisconnectTooManyRequests.Code || !told.Reconnect() {
+				t.Errorf("told %+v", told)
+			}
+			must(t, p.gateway.Drain(t.Context(), 0))
+			p.dial().wantEnd(push.DisconnectShutdown)
+		})
+	}
+}
+
 // Connections that are refused are bounded: when too many linger, further ones are closed at once. All are counted as refused.
 func TestManyRefused(t *testing.T) {
 	p := newPlace(t, &gateway.Options{Sessions: 1, SendBuffer: -1}, nil)
