@@ -94,8 +94,12 @@ type Follower interface {
 	// Deliver receives the next messages, at least one, in offset order. The slice belongs to the broker again when Deliver returns. The values
 	// that the messages refer to are immutable and may be kept.
 	Deliver(batch []Message)
-	// Gap reports that publications up to and including offset were evicted before they could be delivered.
-	Gap(offset uint64)
+	// Gap reports that publications of a channel up to and including offset were evicted before they could be delivered. An empty name stands for
+	// all channels of the partition.
+	Gap(channel string, offset uint64)
+	// Advance reports that everything up to and including offset that the follower wants was delivered. Only a broker that delivers wanted channels
+	// alone calls it: after publications to other channels.
+	Advance(offset uint64)
 	// Reset reports that the partition has a new epoch, which start carries. Positions of older epochs are void, and all further deliveries
 	// follow start.
 	Reset(start push.Position)

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"time"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
@@ -61,7 +62,7 @@ func (t *topic) oldestLocked() uint64 {
 
 func (t *topic) historyLocked(n *namespace, r HistoryRequest) (History, error) {
 	out := History{Position: t.positionLocked(nil)}
-	t.log.Expire(nowMillis())
+	t.log.Expire(time.Now().UnixMilli())
 	oldest := t.oldestLocked()
 	if r.Since != nil && *r.Since == (push.Position{}) && !r.Reverse {
 		r.Since = nil // all entries

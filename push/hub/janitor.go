@@ -20,8 +20,6 @@ const (
 	slimSweeps = 4
 )
 
-func nowMillis() int64 { return time.Now().UnixMilli() }
-
 // janitor expires old entries, drops unused channels and enforces the budget of the logs, until the hub is closed.
 func (h *Hub) janitor() {
 	due := time.NewTimer(janitorPeriod)

@@ -71,7 +71,9 @@ func (t *topic) load() {
 func (t *topic) read(ctx context.Context) (*channel.Log, error) {
 	p := t.part
 	for {
-		epoch := p.currentEpoch()
+		p.mu.Lock()
+		epoch := p.epoch
+		p.mu.Unlock()
 		log := channel.New(&p.namespace.policy, push.Position{Epoch: epoch}, 0)
 		found, err := p.hub.broker.Load(ctx, t.name, broker.LoadOptions{}, func(m broker.Message) error {
 			log.AppendRetagged(m.Publication, m.Retag)
@@ -144,12 +146,6 @@ func (l *loading) hold(m *broker.Message) {
 	if !l.missed {
 		l.held = append(l.held, *m)
 	}
-}
-
-func (p *partition) currentEpoch() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.epoch
 }
 
 // epochChange waits until the partition has another epoch than the given one.

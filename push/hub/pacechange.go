@@ -70,13 +70,11 @@ func (h *Hub) paceAll(target Target, name string, b pace.Bounds) {
 			}
 		}
 	}
-	if b.Interval == nil {
+	n, err := h.namespaceOf(name)
+	if b.Interval == nil || err != nil {
 		return
 	}
-	for _, t := range h.topics() {
-		if t.name != name {
-			continue
-		}
+	if t := n.partition(name).topic(name); t != nil {
 		for _, sub := range t.subscriptions() {
 			if target.fits(&sub.session.info) {
 				h.changes.add(sub.session, func(c *paceChange) {

@@ -75,14 +75,23 @@ func (p *partition) Deliver(batch []broker.Message) {
 }
 
 // Gap implements broker.Follower.
-func (p *partition) Gap(offset uint64) {
+func (p *partition) Gap(channel string, offset uint64) {
 	p.hub.options.Logger.Warn("publications evicted before delivery",
-		"namespace", p.id.Namespace, "partition", p.id.Index, "offset", offset)
+		"namespace", p.id.Namespace, "partition", p.id.Index, "channel", channel, "offset", offset)
+	if t := p.topic(channel); t != nil { // none has an empty name
+		t.gap(offset)
+	}
+	if channel != "" {
+		return
+	}
 	for _, t := range p.list() {
 		t.gap(offset)
 	}
 	p.apply(offset)
 }
+
+// Advance implements broker.Follower.
+func (p *partition) Advance(offset uint64) { p.apply(offset) }
 
 // Reset implements broker.Follower. All subscriptions end, and their clients subscribe again.
 func (p *partition) Reset(start push.Position) {

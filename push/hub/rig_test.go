@@ -250,13 +250,15 @@ func (f *rigFollower) Deliver(batch []broker.Message) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.losing.Swap(false) {
-		f.follower.Gap(batch[len(batch)-1].Offset)
+		f.follower.Gap("", batch[len(batch)-1].Offset)
 		return
 	}
 	f.follower.Deliver(batch)
 }
 
-func (f *rigFollower) Gap(offset uint64) { f.follower.Gap(offset) }
+func (f *rigFollower) Gap(channel string, offset uint64) { f.follower.Gap(channel, offset) }
+
+func (f *rigFollower) Advance(offset uint64) { f.follower.Advance(offset) }
 
 func (f *rigFollower) Reset(start push.Position) { f.follower.Reset(start) }
 

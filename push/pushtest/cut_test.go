@@ -97,7 +97,7 @@ func TestPlantedCuts(t *testing.T) {
 			f.Deliver(batch)
 		})},
 		{"tells of a gap", "cut/publications", afterCut(func(f broker.Follower, batch []broker.Message) {
-			f.Gap(batch[0].Offset)
+			f.Gap("", batch[0].Offset)
 			f.Deliver(batch)
 		})},
 		{"tells of a reset", "cut/publications", afterCut(func(f broker.Follower, batch []broker.Message) {

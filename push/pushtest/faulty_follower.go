@@ -91,7 +91,7 @@ func (ff *faultyFollower) Deliver(batch []broker.Message) {
 	ff.faulty.mu.Unlock()
 	ff.last = batch[len(batch)-1].Offset
 	if n > 0 {
-		ff.follower.Gap(batch[n-1].Offset)
+		ff.follower.Gap("", batch[n-1].Offset)
 	}
 	if n < len(batch) {
 		ff.follower.Deliver(batch[n:])
@@ -99,11 +99,19 @@ func (ff *faultyFollower) Deliver(batch []broker.Message) {
 }
 
 // Gap implements broker.Follower.
-func (ff *faultyFollower) Gap(offset uint64) {
+func (ff *faultyFollower) Gap(channel string, offset uint64) {
+	ff.turn.Lock()
+	defer ff.turn.Unlock()
+	ff.last = max(ff.last, offset)
+	ff.follower.Gap(channel, offset)
+}
+
+// Advance implements broker.Follower.
+func (ff *faultyFollower) Advance(offset uint64) {
 	ff.turn.Lock()
 	defer ff.turn.Unlock()
 	ff.last = offset
-	ff.follower.Gap(offset)
+	ff.follower.Advance(offset)
 }
 
 // Reset implements broker.Follower.

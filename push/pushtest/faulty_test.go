@@ -33,7 +33,8 @@ func (l log) Deliver(batch []broker.Message) {
 		l.events <- fmt.Sprintf("%d", m.Offset)
 	}
 }
-func (l log) Gap(offset uint64) { l.events <- fmt.Sprintf("gap to %d", offset) }
+func (l log) Gap(_ string, offset uint64) { l.events <- fmt.Sprintf("gap to %d", offset) }
+func (l log) Advance(uint64)              {}
 func (l log) Reset(start push.Position) {
 	l.events <- fmt.Sprintf("reset to %s at %d", start.Epoch, start.Offset)
 }

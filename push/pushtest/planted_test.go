@@ -81,7 +81,7 @@ func TestGapIsNoBug(t *testing.T) {
 	delivering(func(f broker.Follower, batch []broker.Message) {
 		n := max(len(batch)-5, 0)
 		if n > 0 {
-			f.Gap(batch[n-1].Offset)
+			f.Gap("", batch[n-1].Offset)
 		}
 		f.Deliver(batch[n:])
 	})(p)
@@ -136,13 +136,13 @@ var deliveryBugs = []bug{
 		n := max(len(batch)-5, 0)
 		f.Deliver(batch[n:])
 		if n > 0 {
-			f.Gap(batch[n-1].Offset)
+			f.Gap("", batch[n-1].Offset)
 		}
 	})},
 	{"tells of half a gap", "slow follower of little", delivering(func(f broker.Follower, batch []broker.Message) {
 		n := max(len(batch)-5, 0)
 		if n > 1 {
-			f.Gap(batch[n-2].Offset)
+			f.Gap("", batch[n-2].Offset)
 		}
 		f.Deliver(batch[n:])
 	})},

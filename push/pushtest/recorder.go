@@ -30,8 +30,9 @@ type recorder struct {
 
 // gap is a gap that was reported to a follower.
 type gap struct {
-	before int    // index of the next message
-	offset uint64 // messages up to it may be missing
+	before  int    // index of the next message
+	channel string // of this channel, of all if it is empty
+	offset  uint64 // messages up to it may be missing
 }
 
 func newRecorder() *recorder {
@@ -59,13 +60,24 @@ func (r *recorder) Deliver(batch []broker.Message) {
 }
 
 // Gap implements broker.Follower. In most checks a gap is an error.
-func (r *recorder) Gap(offset uint64) {
+func (r *recorder) Gap(channel string, offset uint64) {
 	r.enter("Gap")
 	if r.takesGaps {
-		r.change(func() { r.gaps = append(r.gaps, gap{len(r.messages), offset}) })
+		r.change(func() { r.gaps = append(r.gaps, gap{len(r.messages), channel, offset}) })
 	} else {
-		r.note(fmt.Sprintf("a gap up to %d was told", offset))
+		r.note(fmt.Sprintf("a gap up to %d was told, channel %q", offset, channel))
 	}
+	r.leave()
+}
+
+// Advance implements broker.Follower.
+func (r *recorder) Advance(offset uint64) {
+	r.enter("Advance")
+	r.change(func() {
+		if n := len(r.messages); n > 0 && r.messages[n-1].Offset > offset {
+			r.trouble = append(r.trouble, fmt.Sprintf("Advance to %d after a delivery at %d", offset, r.messages[n-1].Offset))
+		}
+	})
 	r.leave()
 }
 

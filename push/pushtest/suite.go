@@ -16,6 +16,10 @@ const Patience = 60 * time.Second
 type Harness struct {
 	// Broker is the broker, without open namespaces. The suite closes it.
 	Broker broker.Broker
+	// WantedOnly says that followers get the channels that they want and no others. The suite has them want every channel that it publishes to.
+	WantedOnly bool
+	// Conflates says that a follower that is slow may get the newest version of a row only, and not those before.
+	Conflates bool
 	// Durable says that the broker supports durable namespaces. Otherwise it has to refuse them.
 	Durable bool
 	// MaxPublication is the size of the largest publication that the broker stores. It is 0 if the limit is not below 8 MiB.

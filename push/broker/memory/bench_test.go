@@ -13,7 +13,8 @@ import (
 type idle struct{}
 
 func (idle) Deliver([]broker.Message) {}
-func (idle) Gap(uint64)               {}
+func (idle) Gap(string, uint64)       {}
+func (idle) Advance(uint64)           {}
 func (idle) Reset(push.Position)      {}
 
 // benchmark opens a namespace n with followers, ready to be published to.

@@ -55,7 +55,8 @@ func (s *stuck) Deliver([]broker.Message) {
 	s.entered <- struct{}{}
 	<-s.open
 }
-func (s *stuck) Gap(uint64)          {}
+func (s *stuck) Gap(string, uint64)  {}
+func (s *stuck) Advance(uint64)      {}
 func (s *stuck) Reset(push.Position) {}
 
 // fill attaches a stuck follower and publishes until there is no more room.

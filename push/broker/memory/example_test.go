@@ -18,7 +18,8 @@ func (p printer) Deliver(batch []broker.Message) {
 	}
 	close(p.done)
 }
-func (p printer) Gap(uint64)          {}
+func (p printer) Gap(string, uint64)  {}
+func (p printer) Advance(uint64)      {}
 func (p printer) Reset(push.Position) {}
 
 // A table of quotes: earlier publications are loaded, and later ones are delivered.

@@ -35,7 +35,8 @@ func (r *replica) Deliver(batch []broker.Message) {
 	}
 	r.seen <- batch[len(batch)-1].Offset
 }
-func (r *replica) Gap(uint64)          {}
+func (r *replica) Gap(string, uint64)  {}
+func (r *replica) Advance(uint64)      {}
 func (r *replica) Reset(push.Position) {}
 
 func (r *replica) await(offset uint64) {

@@ -60,7 +60,8 @@ func (s signal) Deliver(batch []broker.Message) {
 		s <- struct{}{}
 	}
 }
-func (signal) Gap(uint64)          {}
+func (signal) Gap(string, uint64)  {}
+func (signal) Advance(uint64)      {}
 func (signal) Reset(push.Position) {}
 
 // BenchmarkDeliver is the time from publishing to delivery, one at a time.

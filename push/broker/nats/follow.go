@@ -265,7 +265,7 @@ func (a *attachment) message(m *nats.Msg) error {
 	p := a.partition
 	if seq := meta.Sequence.Stream; seq > a.last+1 && a.isGap() {
 		a.deliver()
-		a.follower.Gap(seq - 1)
+		a.follower.Gap("", seq-1)
 	}
 	s := stored{subject: m.Subject, header: m.Header, data: m.Data, seq: meta.Sequence.Stream, time: meta.Timestamp}
 	a.last = s.seq

@@ -41,7 +41,10 @@ func (r *recorder) Deliver(batch []broker.Message) {
 }
 
 // Gap implements broker.Follower.
-func (r *recorder) Gap(offset uint64) { r.change(func() { r.gaps = append(r.gaps, offset) }) }
+func (r *recorder) Gap(_ string, offset uint64) { r.change(func() { r.gaps = append(r.gaps, offset) }) }
+
+// Advance implements broker.Follower.
+func (r *recorder) Advance(uint64) {}
 
 // Reset implements broker.Follower.
 func (r *recorder) Reset(start push.Position) {
