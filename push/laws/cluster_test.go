@@ -39,6 +39,7 @@ type cluster struct {
 	faulty     *pushtest.Faulty                                 // the broker of all nodes, if it is in memory
 	connect    func(ctx context.Context) (broker.Broker, error) // makes a node's broker, if it is not in memory
 	natsServer *natsServer
+	hubs       []*linkedHub      // which the nodes' links lead to
 	epochs     map[string]string // epochs of the channels at a quiescent point
 	nudging    sync.RWMutex      // held for writing while a publication is made at a quiescent point
 
@@ -120,7 +121,7 @@ func (w *cluster) start() (*node, error) {
 		b = own
 	}
 	faulty := pushtest.NewFaulty(b)
-	n, err := start(w.ctx, faulty, w.connect != nil, w.seed, w.log)
+	n, err := start(w.ctx, faulty, w.natsServer != nil, w.seed, w.log)
 	if err != nil {
 		return nil, err
 	}

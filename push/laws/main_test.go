@@ -37,6 +37,12 @@ var clusters = []struct {
 	{"nats", func(t *testing.T, w *cluster) {
 		w.onNATS(t, []fault{(*cluster).kill, (*cluster).restart, (*cluster).lag})
 	}},
+	{"links", func(t *testing.T, w *cluster) {
+		w.onLinks(t, []fault{(*cluster).kill, (*cluster).lag, (*cluster).breakLinks, (*cluster).slowLinks, (*cluster).restartHub})
+	}},
+	{"link-lives", func(t *testing.T, w *cluster) {
+		w.onLinks(t, []fault{(*cluster).renew, (*cluster).breakLinks, (*cluster).slowLinks, (*cluster).restartHub})
+	}},
 }
 
 // TestLaws runs one seed after the other, each on every cluster, until the time is over.
