@@ -153,7 +153,7 @@ var layers = map[string]layer{
 	"push/auth/jwks":           {ours: []string{"push/auth"}},
 	"push/revocation":          {ours: []string{"push", "push/auth", "push/channel", "push/hub"}},
 	"push/permission":          {ours: []string{"push", "push/auth"}},
-	"push/config":              {ours: []string{"push", "push/admission", "push/auth", "push/forwarded", "push/origin"}, foreign: []string{"github.com/goccy/go-yaml"}},
+	"push/config":              {ours: []string{"push", "push/admission", "push/auth", "push/cluster", "push/forwarded", "push/origin"}, foreign: []string{"github.com/goccy/go-yaml"}},
 	"push/metrics": {
 		ours:    []string{"push", "push/admission", "push/hub", "push/gateway", "push/api", "push/broker"},
 		foreign: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},

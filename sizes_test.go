@@ -39,7 +39,7 @@ var largerPackages = map[string]int{
 
 // smallPackages are internal packages of less than fewLines lines that a single package imports. Each has a reason.
 var smallPackages = map[string]string{
-	"cmd/sluice/internal/descriptors":        "what is done when descriptors run out, tested without a node",
+	"cmd/sluice/internal/capacity":           "what the machine has, tested on texts of the kernel without a node",
 	"cmd/sluice/internal/loadtest/hostclock": "files for each system, and a test that starts processes",
 	"cmd/sluice/internal/loadtest/process":   "processes that are started and ended, without what is said to them",
 	"internal/testwait":                      "the tests of all packages wait with it",

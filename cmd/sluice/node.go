@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-push/sluice/cmd/sluice/internal/capacity"
 	"github.com/sluice-push/sluice/cmd/sluice/internal/descriptors"
 	"github.com/sluice-push/sluice/cmd/sluice/internal/drain"
 	"github.com/sluice-push/sluice/push"
@@ -160,7 +161,7 @@ func (n *node) listen(ctx context.Context, cfg *config.Config, log *slog.Logger)
 
 // openGateway makes the gateway, with all transports.
 func (n *node) openGateway(cfg *config.Config, access *access, counted *admission.Limits, log *slog.Logger) {
-	limits := fillLimits(cfg.Limits, ownCapacity())
+	limits := capacity.Own().Fill(cfg.Limits)
 	log.Info("serving clients", "max_clients", limits.Sessions, "max_queued_bytes", int64(limits.Backlog))
 	proxies, _ := forwarded.Parse(cfg.TrustedProxies) // the configuration is valid
 	n.gateway = gateway.New(n.hub, &gateway.Options{

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluice-push/sluice/cmd/sluice/internal/capacity"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/config"
 	"github.com/sluice-push/sluice/push/metrics"
@@ -59,7 +60,7 @@ func (c *serveCmd) Run(env *environment) error {
 
 // serve runs the node until ctx ends.
 func (c *serveCmd) serve(ctx context.Context, env *environment) error {
-	if err := checkAddressSpace(ownAddressSpace()); err != nil {
+	if err := capacity.CheckAddressSpace(capacity.AddressSpace()); err != nil {
 		return err
 	}
 	cfg, err := c.load(env)

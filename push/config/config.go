@@ -17,12 +17,13 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/admission"
+	"github.com/sluice-push/sluice/push/cluster"
 )
 
 // Config is the configuration of a node. It is plain data: make one with [Load], [Parse] or [Default], and do not change it once it is in use.
 type Config struct {
 	// Listen is the public address, "host:port", for client transports and the HTTP API. An empty host means all addresses. With port 0 the
-	// kernel chooses the port.
+	// kernel chooses the port. A hub may have none.
 	Listen string `yaml:"listen"`
 	// Internal is the address for operators, with health, metrics and profiles. Empty means none.
 	Internal string `yaml:"internal"`
@@ -37,8 +38,10 @@ type Config struct {
 	// Data is the folder for data that has to outlive the node: with an embedded broker, the publications. It is made if it does not exist.
 	// Nodes must not share one.
 	Data string `yaml:"data"`
-	// Role is the role of the node. This release has only [RoleAll].
-	Role string `yaml:"role"`
+	// Role is what the node does: all, hub or gateway. A hub needs no public address. A gateway has no broker.
+	Role cluster.Role `yaml:"role"`
+	// Cluster says which part the node has in a cluster.
+	Cluster Cluster `yaml:"cluster"`
 	// Broker configures the message queue behind the node.
 	Broker Broker `yaml:"broker"`
 	// Auth configures the authentication of clients.
@@ -111,9 +114,6 @@ type GRPC struct {
 	// ProxyProtocol is that of [Config] for the address Listen, which must not be empty then.
 	ProxyProtocol bool `yaml:"proxy_protocol"`
 }
-
-// RoleAll is the role of a node that is a hub and serves clients.
-const RoleAll = "all"
 
 // The kinds of brokers.
 const (
@@ -239,6 +239,9 @@ type Namespace struct {
 	History History `yaml:"history"`
 	// Durable says whether publications survive the process. The memory broker does not support that.
 	Durable Durability `yaml:"durable"`
+	// Partitions is into how many parts the channels are split, which are spread over the hubs of a cluster: 1 to [MaxPartitions]. Another number is another
+	// namespace for the broker: publications of before are not found.
+	Partitions int `yaml:"partitions"`
 	// Interval is the minimum time between two updates of a subscription that does not request one; 0 means none. At most a day.
 	Interval Duration `yaml:"interval"`
 	// MinInterval is the shortest interval that a subscription may request, at most a day.
@@ -262,6 +265,9 @@ type Namespace struct {
 
 // MaxNamespaceLen is the longest namespace name, in bytes. It leaves room for the rest of a channel's name.
 const MaxNamespaceLen = 64
+
+// MaxPartitions is the largest number of partitions of a namespace.
+const MaxPartitions = 1024
 
 // History is the retention of a channel, as in [push.History]: it applies to all publications of a stream, but otherwise only to the remembered
 // removals, to which Bytes does not apply.
@@ -307,7 +313,8 @@ func Default() *Config {
 		Listen:   ":8000",
 		Internal: "127.0.0.1:9000",
 		Data:     "./data",
-		Role:     RoleAll,
+		Role:     cluster.All,
+		Cluster:  defaultCluster(),
 		Broker:   Broker{Kind: BrokerNATS, NATS: NATS{Replicas: 1, Sync: Sync(2 * time.Minute)}},
 		Auth:     Auth{JWT: defaultJWT(), SubscriptionJWT: defaultJWT()},
 		Limits: Limits{
@@ -332,7 +339,9 @@ func DefaultNamespace(name string) Namespace {
 		Name:    name,
 		Mode:    push.Stream,
 		History: History{Size: 100, Age: Duration(5 * time.Minute)},
-		Delta:   []push.Delta{},
+
+		Partitions: 1,
+		Delta:      []push.Delta{},
 		Allow: Allow{
 			Subscribe: []Caller{CallerUser},
 			Publish:   []Caller{CallerAPI},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/admission"
+	"github.com/sluice-push/sluice/push/cluster"
 	"github.com/sluice-push/sluice/push/config"
 )
 
@@ -58,6 +60,45 @@ func TestDefaultExamples(t *testing.T) {
 	}
 	if len(c.Namespaces) != 2 || c.Namespaces[1].Mode != push.Table {
 		t.Errorf("namespaces = %+v, want a table as the second", c.Namespaces)
+	}
+}
+
+// A cluster is read as package cluster wants it.
+func TestCluster(t *testing.T) {
+	c := load(t, `
+role: hub
+listen: ""
+cluster:
+  name: prod
+  labels: {zone: a, "odd.name": "1"}
+  link: {listen: ":7000", secret: s}
+  placement: {policy: zone, pinned: {quotes: {tier: vip}}}
+  route:
+    policy: user
+    require: [{name: vip, claims: {tier: vip}, prefixes: [10.0.0.1, "10.1.0.0/16"], labels: {tier: "{tier}"}}]
+    canary: {name: new, share: 0.25, labels: {release: next}}
+    prefer: [{name: near, order: [{zone: a}, {zone: b}]}]
+    bound: 0
+`).Cluster
+	if want := (cluster.Labels{"zone": "a", "odd.name": "1"}); !reflect.DeepEqual(c.Labels, want) {
+		t.Errorf("labels = %v, want %v", c.Labels, want)
+	}
+	if want := (&cluster.Placement{
+		Policy: cluster.PlaceByZone, ZoneLabel: "zone", Pinned: map[string]cluster.Labels{"quotes": {"tier": "vip"}},
+	}); !reflect.DeepEqual(c.Placement.Rules(), want) {
+		t.Errorf("placement = %+v, want %+v", c.Placement.Rules(), want)
+	}
+	rules, err := c.Route.Rules()
+	want := &cluster.Rules{
+		Policy: cluster.ByUser, Bound: -1, Addresses: 3,
+		Require: []cluster.Require{{Name: "vip", Labels: cluster.Labels{"tier": "{tier}"}, When: cluster.When{
+			Claims: cluster.Labels{"tier": "vip"}, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.1.0.0/16")},
+		}}},
+		Canary: &cluster.Canary{Name: "new", Share: 0.25, Labels: cluster.Labels{"release": "next"}},
+		Prefer: []cluster.Prefer{{Name: "near", Order: []cluster.Labels{{"zone": "a"}, {"zone": "b"}}}},
+	}
+	if err != nil || !reflect.DeepEqual(rules, want) {
+		t.Errorf("route = %+v, %v; want %+v", rules, err, want)
 	}
 }
 
@@ -133,7 +174,9 @@ func TestLoadFile(t *testing.T) {
 		Listen: "127.0.0.1:8100",
 		TCP:    config.TCP{Listen: "unix:/run/sluice.sock", TLS: config.TLS{Cert: "/etc/cert.pem", Key: "/etc/key.pem"}},
 		Data:   "/var/lib/sluice",
-		Role:   config.RoleAll,
+		Role:   cluster.All,
+
+		Cluster: config.Default().Cluster,
 		Broker: config.Broker{Kind: config.BrokerNATS, NATS: config.NATS{
 			URL: "nats://a:4222, tls://b:4222", Credentials: "/etc/creds", Replicas: 3,
 			Sync: config.SyncAlways, MaxStore: 1 << 30,
@@ -154,6 +197,8 @@ func TestLoadFile(t *testing.T) {
 			Durable: config.NotDurable,
 			Slow:    push.SlowDisconnect,
 			Delta:   []push.Delta{push.Merge, push.Fossil},
+
+			Partitions: 1,
 			Allow: config.Allow{
 				Subscribe: []config.Caller{config.CallerAnonymous, config.CallerUser},
 				Publish:   []config.Caller{},
@@ -218,13 +263,24 @@ var samples = map[string]string{
 	"grpc.listen":     ":9", "grpc.shared": "true",
 	"tcp.listen": "unix:/x", "tcp.tls.cert": "/c", "tcp.tls.key": "/k",
 	"data": "/x", "broker.nats.url": "nats://h:1", "broker.nats.listen": "127.0.0.1:1", "broker.nats.sync": "always", "broker.nats.max_store": "1GiB",
+	"cluster.name": "c", "cluster.node": "n", "cluster.labels": "{zone: a}", "cluster.weight": "50",
+	"cluster.advertise.public": "https://a.example", "cluster.advertise.link": "a:1",
+	"cluster.discovery.kind": "static", "cluster.discovery.addresses": "[a:1]", "cluster.discovery.service": "/other",
+	"cluster.link.connections": "4", "cluster.link.secret": "x", "cluster.link.secret_file": "/x", "cluster.link.ca": "/ca",
+	"cluster.placement.policy": "zone", "cluster.placement.zone_label": "rack", "cluster.placement.pinned": "{quotes: {zone: a}}",
+	"cluster.route.policy": "user", "cluster.route.require": "[{name: a, labels: {x: y}}]", "cluster.route.canary.name": "c",
+	"cluster.route.canary.share": "0.5", "cluster.route.canary.labels": "{x: y}", "cluster.route.prefer": "[{name: a, order: [{x: y}]}]",
+	"cluster.route.groups": "[{name: a, channels: [b]}]", "cluster.route.bound": "1.2", "cluster.route.addresses": "4",
+	"cluster.rebind.rate": "0", "cluster.rebind.skew": "2", "cluster.rebind.cooldown": "0s",
 	// These have no other value that is valid alone; a wrong one must be refused, which shows that the variable is read.
 	"auth.jwt.algorithms": "[HS256]", "auth.jwt.secret": "x", "auth.jwt.secret_file": "x", "auth.jwt.previous_secret_file": "x", "auth.jwt.public_key_file": "x", "auth.jwt.jwks_url": "x",
 	"auth.jwt.issuer": "x", "auth.jwt.audience": "[x]",
 	"auth.subscription_jwt.algorithms": "[HS256]", "auth.subscription_jwt.secret": "x", "auth.subscription_jwt.secret_file": "x", "auth.subscription_jwt.previous_secret_file": "x",
 	"auth.subscription_jwt.public_key_file": "x", "auth.subscription_jwt.jwks_url": "x", "auth.subscription_jwt.issuer": "x", "auth.subscription_jwt.audience": "[x]",
-	"role": "hub", "broker.kind": "kafka", "broker.nats.replicas": "2", "broker.nats.credentials": "x", "tls.cert": "x", "tls.key": "x",
-	"proxy_protocol": "true", "tcp.proxy_protocol": "true", "grpc.proxy_protocol": "true",
+	"role": "hubs", "broker.kind": "kafka", "broker.nats.replicas": "2", "broker.nats.credentials": "x", "tls.cert": "x", "tls.key": "x",
+	"cluster.link.listen": "127.0.0.1:1", "cluster.link.tls.cert": "x", "cluster.link.tls.key": "x", "cluster.link.tls.client_ca": "x",
+	"cluster.link.tls.require_client": "true",
+	"proxy_protocol":                  "true", "tcp.proxy_protocol": "true", "grpc.proxy_protocol": "true",
 	"internal_tls.cert": "x", "internal_tls.key": "x", "internal_tls.client_ca": "x", "internal_tls.require_client": "true",
 	"tls.client_ca": "x", "tls.require_client": "true", "tcp.tls.client_ca": "x", "tcp.tls.require_client": "true", "auth.client_certificates": "true",
 }
@@ -239,7 +295,7 @@ func isRefusedAlone(key string) bool {
 		return name != "user_claim" && name != "leeway"
 	}
 	return slices.Contains([]string{
-		"role", "broker.kind", "broker.nats.replicas", "broker.nats.credentials",
+		"role", "cluster.link.listen", "broker.kind", "broker.nats.replicas", "broker.nats.credentials",
 		"proxy_protocol", "tcp.proxy_protocol", "grpc.proxy_protocol", "auth.client_certificates",
 	}, key)
 }

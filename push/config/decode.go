@@ -124,25 +124,51 @@ func (d *decoder) value(key string, n ast.Node, v reflect.Value) {
 		d.mapping(key, n, v)
 	case v.Kind() == reflect.Slice:
 		d.sequence(key, n, v)
+	case v.Kind() == reflect.Map:
+		d.names(key, n, v)
 	default:
 		d.scalar(key, n, v)
 	}
 }
 
-// mapping decodes n into the struct v. If there is no value, as when every line below the key is a comment, nothing changes.
-func (d *decoder) mapping(key string, n ast.Node, v reflect.Value) {
-	var entries []*ast.MappingValueNode
+// entries returns the entries of a mapping; none if there is no value, as when every line below the key is a comment.
+func (d *decoder) entries(key string, n ast.Node) []*ast.MappingValueNode {
 	switch n := n.(type) {
 	case *ast.MappingNode:
-		entries = n.Values
+		return n.Values
 	case *ast.MappingValueNode:
-		entries = []*ast.MappingValueNode{n}
+		return []*ast.MappingValueNode{n}
 	case *ast.NullNode:
-		return
 	default:
 		d.wrongType(key, n, "keys and values")
+	}
+	return nil
+}
+
+// names decodes n into the map v, whose keys are names that the user chooses. It replaces the content, unless there is no value.
+func (d *decoder) names(key string, n ast.Node, v reflect.Value) {
+	entries := d.entries(key, n)
+	if entries == nil && n.Type() != ast.MappingType {
 		return
 	}
+	m := reflect.MakeMap(v.Type())
+	for _, e := range entries {
+		name, at := reflect.ValueOf(e.Key.GetToken().Value), d.at(e.Key.GetToken())
+		path := join(key, name.String())
+		if m.MapIndex(name).IsValid() {
+			d.report.add(path, at, "duplicate name")
+			continue
+		}
+		value := reflect.New(v.Type().Elem()).Elem()
+		d.value(path, e.Value, value)
+		m.SetMapIndex(name, value)
+	}
+	v.Set(m)
+}
+
+// mapping decodes n into the struct v. If there is no value, nothing changes.
+func (d *decoder) mapping(key string, n ast.Node, v reflect.Value) {
+	entries := d.entries(key, n)
 	fields := fieldsOf(v.Type())
 	seen := make(map[string]origin)
 	for _, e := range entries {
@@ -199,7 +225,9 @@ func (d *decoder) scalar(key string, n ast.Node, v reflect.Value) {
 		accepted = v.Kind() == reflect.String
 		text = n.Value.Value
 	case *ast.IntegerNode:
-		accepted = v.CanInt()
+		accepted = v.CanInt() || v.Type() == reflect.TypeFor[Ratio]()
+	case *ast.FloatNode:
+		accepted = v.Type() == reflect.TypeFor[Ratio]()
 	case *ast.BoolNode:
 		accepted = v.Kind() == reflect.Bool || v.Type() == reflect.TypeFor[Durability]()
 	}
@@ -208,6 +236,8 @@ func (d *decoder) scalar(key string, n ast.Node, v reflect.Value) {
 		want = "true or false"
 	case isPlainInt(v):
 		want = "a whole number"
+	case v.Type() == reflect.TypeFor[Ratio]():
+		want = "a number such as 1.25"
 	case v.Type() == reflect.TypeFor[Bytes]():
 		want = "a size such as 64KiB"
 	case v.Type() == reflect.TypeFor[Duration]():

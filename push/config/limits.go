@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluice-push/sluice/push/admission"
+	"github.com/sluice-push/sluice/push/cluster"
 )
 
 // frameMost is the largest message of several commands if the number of a client's subscriptions has no limit.
@@ -53,6 +54,9 @@ func (c *Config) Warnings() []string {
 	}
 	if l.Bandwidth > 0 && l.Bandwidth < l.MessageBytes/10 {
 		warn("limits.bandwidth: sending a publication of limits.message_bytes takes more than ten seconds")
+	}
+	if c.Role == cluster.Hub && (c.Broker.Kind == BrokerMemory || c.Broker.NATS.URL == "") {
+		warn("broker: this hub has a broker of its own, so no other hub of the cluster has its publications: set broker.nats.url if there are several")
 	}
 	return out
 }

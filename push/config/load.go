@@ -24,7 +24,7 @@ func WriteDefault(w io.Writer) error {
 
 // Load returns the configuration of a node. It begins with the defaults and applies the file at path (none if path is empty), then the
 // environment variables (as [os.Environ] returns them), then overrides. These contain the values of command line flags by the path of their key,
-// such as "limits.sessions". Lists in variables and overrides are YAML text; other values are used literally. An empty variable counts as not
+// such as "limits.sessions". Lists and maps in variables and overrides are YAML text; other values are used literally. An empty variable counts as not
 // set, an empty override does not. Variables that Kubernetes sets for a Service named sluice are ignored.
 //
 // The error is an [*Error] with all problems, or the error of opening and reading the file.
@@ -87,7 +87,7 @@ func envName(key string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// leaf is a key that a variable or a flag can set: a single value or a list.
+// leaf is a key that a variable or a flag can set: a single value, a list or a map.
 type leaf struct {
 	key   string
 	value reflect.Value
@@ -109,7 +109,7 @@ func leavesOf(leaves []leaf, prefix string, v reflect.Value) []leaf {
 
 // set sets the value of the leaf from a variable or flag.
 func (l leaf) set(r *report, from origin, text string) {
-	if l.value.Kind() == reflect.Slice {
+	if kind := l.value.Kind(); kind == reflect.Slice || kind == reflect.Map {
 		(&decoder{r, from}).text(l.key, []byte(text), l.value)
 		return
 	}

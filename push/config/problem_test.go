@@ -93,10 +93,10 @@ func TestErrorsOfVariablesAndFlags(t *testing.T) {
 			want: "config: lisen: unknown key in flags, did you mean listen?",
 		},
 		{
-			name: "several", env: []string{"SLUICE_ROLE=hub", "SLUICE_LISTEN=x"}, flags: map[string]string{"linger": "x"},
+			name: "several", env: []string{"SLUICE_ROLE=hubs", "SLUICE_LISTEN=x"}, flags: map[string]string{"linger": "x"},
 			want: "config: 3 problems:\n" +
 				"  listen: \"x\" is not an address: use host:port or :port (SLUICE_LISTEN)\n" +
-				"  role: unknown role \"hub\": this release supports only all (SLUICE_ROLE)\n" +
+				"  role: unknown role \"hubs\": use all, hub or gateway (SLUICE_ROLE)\n" +
 				"  linger: \"x\" is not a duration: use a number and a unit, such as 250ms, 10s, 5m or 1h30m (flag linger)",
 		},
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/admission"
+	"github.com/sluice-push/sluice/push/cluster"
 	"github.com/sluice-push/sluice/push/forwarded"
 	weborigin "github.com/sluice-push/sluice/push/origin"
 )
@@ -24,7 +25,9 @@ func (c *Config) Validate() error {
 }
 
 func (c *Config) check(r *report) {
-	checkAddress(r, "listen", c.Listen)
+	if c.Listen != "" || c.Role != cluster.Hub {
+		checkAddress(r, "listen", c.Listen)
+	}
 	if c.Internal != "" {
 		checkAddress(r, "internal", c.Internal)
 		if _, port, _ := net.SplitHostPort(c.Internal); c.Internal == c.Listen && port != "0" {
@@ -40,10 +43,10 @@ func (c *Config) check(r *report) {
 		}
 	}
 	c.checkTCP(r)
-	if c.Role != RoleAll {
-		r.invalid("role", "unknown role %s: this release supports only %s", quote(c.Role), RoleAll)
+	if c.Role != cluster.Gateway {
+		c.Broker.check(r, c.Data)
 	}
-	c.Broker.check(r, c.Data)
+	c.checkCluster(r)
 	c.Auth.check(r)
 	if c.Auth.ClientCertificates && c.TLS.ClientCA == "" && c.TCP.TLS.ClientCA == "" {
 		r.invalid("auth.client_certificates", "clients are not asked for certificates: set tls.client_ca or tcp.tls.client_ca")
@@ -123,11 +126,9 @@ func (n NATS) checkURL(r *report) {
 func (c *Config) checkTCP(r *report) {
 	address := c.TCP.Listen
 	switch path, isUnix := strings.CutPrefix(address, UnixPrefix); {
-	case isUnix && path == "":
-		r.invalid("tcp.listen", "the path of the Unix socket is missing: use %s/path", UnixPrefix)
-	case isUnix && len(path) > mostSocketPath:
-		r.invalid("tcp.listen", "the path of the Unix socket has %d bytes, at most %d are possible", len(path), mostSocketPath)
-	case address != "" && !isUnix:
+	case isUnix:
+		checkSocketPath(r, "tcp.listen", path)
+	case address != "":
 		checkAddress(r, "tcp.listen", address)
 		if _, port, _ := net.SplitHostPort(address); port != "0" && (address == c.Listen || address == c.Internal) {
 			r.invalid("tcp.listen", "%s is also another address of the node: use another one", quote(address))
@@ -316,6 +317,7 @@ func (c *Config) checkNamespaces(r *report) {
 			r.invalid(key+".durable", "the memory broker stores nothing durably: leave durable out, or set it to false")
 		}
 		n.History.check(r, key+".history", n.Mode)
+		checkRange(r, key+".partitions", n.Partitions, 1, MaxPartitions)
 		checkRange(r, key+".interval", n.Interval, 0, Duration(push.MaxInterval))
 		checkRange(r, key+".min_interval", n.MinInterval, 0, Duration(push.MaxInterval))
 		checkRange(r, key+".priority", n.Priority, 0, push.MaxPriority)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-push/sluice/push/cluster"
 	"github.com/sluice-push/sluice/push/config"
 )
 
@@ -32,5 +33,17 @@ func TestWarnings(t *testing.T) {
 				t.Errorf("a message of many commands may have %d bytes, want %d", n, tt.frame)
 			}
 		})
+	}
+}
+
+// Hubs that share no broker do not have the same publications.
+func TestWarningOfHubs(t *testing.T) {
+	c := config.Default()
+	c.Role = cluster.Hub
+	if got := c.Warnings(); len(got) != 1 || !strings.Contains(got[0], "broker.nats.url") {
+		t.Errorf("%q, want one about broker.nats.url", got)
+	}
+	if c.Broker.NATS.URL = "nats://h:4222"; len(c.Warnings()) != 0 {
+		t.Errorf("%q, want none", c.Warnings())
 	}
 }

@@ -1,4 +1,5 @@
-package main
+// Package capacity says how many clients a process has room for: what the machine has, and what the process may use of it.
+package capacity
 
 import (
 	"fmt"
@@ -14,8 +15,8 @@ import (
 	"github.com/sluice-push/sluice/push/config"
 )
 
-// capacity holds the resources that the process may use.
-type capacity struct {
+// Capacity is the resources that a process may use.
+type Capacity struct {
 	descriptors int
 	memory      int64 // in bytes
 }
@@ -26,21 +27,21 @@ const (
 )
 
 // sessions returns how many clients the process has room for.
-func (c capacity) sessions() int {
+func (c Capacity) sessions() int {
 	byDescriptors := max(c.descriptors-descriptors.Reserved, c.descriptors/2)
 	return max(int(min(int64(byDescriptors), c.memory/2/sessionMemory)), 1)
 }
 
 // backlog returns how many bytes may wait to be written to all clients together.
-func (c capacity) backlog() int64 { return c.memory / 8 }
+func (c Capacity) backlog() int64 { return c.memory / 8 }
 
-// ownCapacity returns what this process may use: the smallest of the machine's resources and the limits on the process.
-func ownCapacity() capacity {
-	c := capacity{descriptors: sockopt.FileLimit(), memory: debug.SetMemoryLimit(-1)} // GOMEMLIMIT
+// Own returns what this process may use: the smallest of the machine's resources and the limits on the process.
+func Own() Capacity {
+	c := Capacity{descriptors: sockopt.FileLimit(), memory: debug.SetMemoryLimit(-1)} // GOMEMLIMIT
 	if file, err := os.ReadFile("/proc/meminfo"); err == nil {
 		c.memory = min(c.memory, totalMemory(string(file)))
 	}
-	c.memory = min(c.memory, ownAddressSpace())
+	c.memory = min(c.memory, AddressSpace())
 	file, _ := os.ReadFile("/proc/self/cgroup")
 	for folder := unifiedGroup(string(file)); ; folder = path.Dir(folder) {
 		limit, _ := os.ReadFile("/sys/fs/cgroup" + path.Join(folder, "memory.max"))
@@ -55,8 +56,8 @@ func ownCapacity() capacity {
 // thread. With less, the process dies before its first line of output.
 const minAddressSpace = 2 << 30
 
-// checkAddressSpace returns an error if the limit on the address space is too low for a node.
-func checkAddressSpace(allowed int64) error {
+// CheckAddressSpace returns an error if a limit on the address space, in bytes, is too low for a node.
+func CheckAddressSpace(allowed int64) error {
 	if allowed >= minAddressSpace {
 		return nil
 	}
@@ -64,8 +65,8 @@ func checkAddressSpace(allowed int64) error {
 		"To limit memory, use a control group or GOMEMLIMIT", allowed>>20)
 }
 
-// ownAddressSpace returns how much address space this process may use.
-func ownAddressSpace() int64 {
+// AddressSpace returns how many bytes of address space this process may use.
+func AddressSpace() int64 {
 	limits, _ := os.ReadFile("/proc/self/limits")
 	return addressSpace(string(limits))
 }
@@ -112,8 +113,8 @@ func groupLimit(memoryMax string) int64 {
 	return math.MaxInt64 // "max", or there is no such group
 }
 
-// fillLimits returns the configured limits. Limits that the configuration leaves open are derived from the capacity.
-func fillLimits(l config.Limits, c capacity) config.Limits {
+// Fill returns the configured limits. Limits that the configuration leaves open are derived from the capacity.
+func (c Capacity) Fill(l config.Limits) config.Limits {
 	if l.Sessions == 0 {
 		l.Sessions = c.sessions()
 	}

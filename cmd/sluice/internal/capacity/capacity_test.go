@@ -1,4 +1,4 @@
-package main
+package capacity
 
 import (
 	"math"
@@ -11,29 +11,29 @@ import (
 func TestCapacity(t *testing.T) {
 	const gib = 1 << 30
 	for _, tt := range []struct {
-		c        capacity
+		c        Capacity
 		sessions int
 	}{
-		{capacity{1024, 16 * gib}, 768},
-		{capacity{100, 16 * gib}, 50},
-		{capacity{1 << 20, gib / 2}, 8192},
-		{capacity{1 << 20, 16 * gib}, 262_144},
-		{capacity{1 << 30, math.MaxInt64}, 1<<30 - 256},
-		{capacity{0, 0}, 1},
+		{Capacity{1024, 16 * gib}, 768},
+		{Capacity{100, 16 * gib}, 50},
+		{Capacity{1 << 20, gib / 2}, 8192},
+		{Capacity{1 << 20, 16 * gib}, 262_144},
+		{Capacity{1 << 30, math.MaxInt64}, 1<<30 - 256},
+		{Capacity{0, 0}, 1},
 	} {
 		if got := tt.c.sessions(); got != tt.sessions {
 			t.Errorf("%+v: %d sessions, want %d", tt.c, got, tt.sessions)
 		}
 	}
-	own := ownCapacity()
+	own := Own()
 	if own.descriptors <= 0 || own.memory <= 0 {
 		t.Errorf("%+v", own)
 	}
-	l := fillLimits(config.Limits{}, capacity{1024, gib})
+	l := Capacity{1024, gib}.Fill(config.Limits{})
 	if l.Sessions != 768 || l.Backlog != gib/8 {
 		t.Errorf("%+v", l)
 	}
-	if l = fillLimits(config.Limits{Sessions: 5, Backlog: 6}, own); l.Sessions != 5 || l.Backlog != 6 {
+	if l = own.Fill(config.Limits{Sessions: 5, Backlog: 6}); l.Sessions != 5 || l.Backlog != 6 {
 		t.Errorf("%+v", l)
 	}
 }
