@@ -10,17 +10,20 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluice-push/sluice/cmd/sluice/internal/capacity"
+	"github.com/sluice-push/sluice/cmd/sluice/internal/clusternode"
 	"github.com/sluice-push/sluice/cmd/sluice/internal/descriptors"
 	"github.com/sluice-push/sluice/cmd/sluice/internal/drain"
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/admission"
 	"github.com/sluice-push/sluice/push/api"
 	"github.com/sluice-push/sluice/push/broker"
+	"github.com/sluice-push/sluice/push/cluster"
 	"github.com/sluice-push/sluice/push/config"
 	"github.com/sluice-push/sluice/push/forwarded"
 	"github.com/sluice-push/sluice/push/gateway"
@@ -35,9 +38,11 @@ import (
 	"github.com/sluice-push/sluice/push/revocation"
 )
 
-// node is a hub and a gateway in one process, and the HTTP servers around them.
+// node is a hub and a gateway in one process, and the HTTP servers around them. A hub without a public address has a gateway without clients, and
+// the broker of a gateway asks other nodes.
 type node struct {
 	tokens  *tokens
+	cluster *clusternode.Node // nil: the node is in no cluster
 	broker  broker.Broker
 	hub     *hub.Hub
 	revoked *revocation.Book // nil: no tokens are accepted
@@ -46,7 +51,9 @@ type node struct {
 	metrics *metrics.Metrics
 
 	handler          atomic.Pointer[http.Handler] // of the public address; nil until the broker is ready
-	public, internal net.Listener                 // internal may be nil
+	public, internal net.Listener                 // may be nil
+	link             net.Listener                 // for gateways; nil: there is none
+	linkTLS          *tls.Config                  // of link; nil: none
 	grpcOnly         net.Listener                 // nil if gRPC has no address of its own
 	tls              *tls.Config                  // of public and grpcOnly; nil: none
 	internalTLS      *tls.Config                  // of internal; nil: none
@@ -69,7 +76,7 @@ type nodeOptions struct {
 
 // startNode starts a node and returns when it serves clients. It listens on the addresses first, so that an address in use is reported at once.
 func startNode(ctx context.Context, cfg *config.Config, o nodeOptions) (*node, error) {
-	n := &node{failed: make(chan error, 5), draining: drain.New(cfg.Shutdown), metrics: metrics.New(&metrics.Options{Version: version(), Logger: o.log})}
+	n := &node{failed: make(chan error, 6), draining: drain.New(cfg.Shutdown), metrics: metrics.New(&metrics.Options{Version: version(), Logger: o.log})}
 	if err := n.start(ctx, cfg, o); err != nil {
 		stopped, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		cancel()
@@ -85,7 +92,9 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		return err
 	}
 	n.crossSite, n.insecure = crossSite{origin.New(cfg.Origins)}, o.insecure
-	n.servePublic(cfg, o.log)
+	if n.public != nil {
+		n.servePublic(cfg, o.log)
+	}
 	if n.internal != nil {
 		n.serve(overTLS(descriptors.NewSpare(n.internal, true, o.log), n.internalTLS), newServer(n.crossSite.checkHost(n.internal, n.crossSite.refuseEmbedding(n.internalHandler())), o.log))
 	}
@@ -98,22 +107,7 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		return fmt.Errorf("cannot read the keys of the API (setting %q): %w", "api.keys_file", err)
 	}
 	access := newAccess(cfg, o.insecure, n.tokens, keys)
-	settings := &hub.Options{
-		Version:                 version(),
-		Linger:                  lingerOf(cfg),
-		SubscriptionsPerSession: zeroAsUnlimited(cfg.Limits.SubscriptionsPerSession),
-		Exceeded:                func(c push.ClientInfo) { limits.Exceeded(admission.Subscriptions, "client", c.Client, "user", c.User) },
-		DrySubscriptions:        !limits.Enforced(admission.Subscriptions),
-		Bandwidth:               int64(cfg.Limits.Bandwidth),
-		Observer:                n.metrics.HubObserver(),
-		Logger:                  o.log,
-	}
-	n.broker, n.hub, err = openHub(ctx,
-		func(ctx context.Context) (broker.Broker, error) { return openBroker(ctx, cfg, o.log) }, o.log,
-		func(ctx context.Context, b broker.Broker) (*hub.Hub, error) {
-			return hub.New(ctx, b, access.namespaces, settings)
-		})
-	if err != nil {
+	if err = n.openHub(ctx, cfg, access, limits, o.log); err != nil {
 		return err
 	}
 	n.openGateway(cfg, access, limits, o.log)
@@ -133,14 +127,75 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 	})
 	n.metrics.SetSources(metrics.Sources{Hub: n.hub, Gateway: n.gateway, API: calls, Broker: n.broker, Tokens: access.tokenCounts})
 	handler := n.publicHandler(calls, o.page)
-	if o.insecure {
+	if o.insecure && n.public != nil {
 		handler = n.crossSite.checkHost(n.public, handler)
 	}
 	n.handler.Store(&handler)
 	n.draining.Serve(n.gateway)
-	n.serveGRPC()
+	n.serveGRPC(o.log)
 	n.serveTCP()
+	if n.cluster != nil {
+		n.cluster.ServeLinks(n.broker, func(err error) { n.failed <- err })
+		n.cluster.Admit(n.gateway.Len)
+	}
 	return nil
+}
+
+// openHub joins the cluster, if the node is in one, and makes the hub. The broker of a gateway asks the hubs of the cluster.
+func (n *node) openHub(ctx context.Context, cfg *config.Config, access *access, limits *admission.Limits, log *slog.Logger) (err error) {
+	settings := &hub.Options{
+		Version:                 version(),
+		Linger:                  lingerOf(cfg),
+		SubscriptionsPerSession: zeroAsUnlimited(cfg.Limits.SubscriptionsPerSession),
+		Exceeded:                func(c push.ClientInfo) { limits.Exceeded(admission.Subscriptions, "client", c.Client, "user", c.User) },
+		DrySubscriptions:        !limits.Enforced(admission.Subscriptions),
+		Bandwidth:               int64(cfg.Limits.Bandwidth),
+		Observer:                n.metrics.HubObserver(),
+		Logger:                  log,
+	}
+	if cfg.Cluster.Name != "" {
+		n.cluster, err = clusternode.New(cfg, clusternode.Options{
+			Public: n.public, PublicTLS: n.tls != nil, Link: n.link, LinkTLS: n.linkTLS, Capacity: capacity.Own().Fill(cfg.Limits).Sessions,
+			Version: version(), Log: log,
+		})
+		if err != nil {
+			return err
+		}
+		settings.Name = n.cluster.ID()
+	}
+	hubOf := func(ctx context.Context, b broker.Broker) (*hub.Hub, error) {
+		return hub.New(ctx, b, access.namespaces, settings)
+	}
+	if cfg.Role == cluster.Gateway {
+		return n.openOnHubs(ctx, hubOf, log)
+	}
+	n.broker, n.hub, err = openHub(ctx, func(ctx context.Context) (broker.Broker, error) { return openBroker(ctx, cfg, log) }, log, hubOf)
+	if err == nil && n.cluster != nil {
+		err = n.cluster.Join(n.broker)
+	}
+	return err
+}
+
+// openOnHubs makes the hub of a gateway. It waits until hubs are known and can be reached.
+func (n *node) openOnHubs(ctx context.Context, hubOf func(context.Context, broker.Broker) (*hub.Hub, error), log *slog.Logger) (err error) {
+	if n.broker, err = n.cluster.OpenBroker(); err != nil {
+		return err
+	}
+	if err = n.cluster.Join(n.broker); err != nil {
+		return err
+	}
+	return retryUnreachable(ctx, log, func(ctx context.Context) error {
+		limited, cancel := context.WithTimeout(ctx, brokerTimeout)
+		defer cancel()
+		if err := n.cluster.Known(limited); err != nil {
+			return unreachable{err}
+		}
+		n.hub, err = hubOf(ctx, n.broker)
+		if isUnavailable(n.broker, err) {
+			return unreachable{err}
+		}
+		return err
+	})
 }
 
 // listen listens on all addresses.
@@ -156,7 +211,29 @@ func (n *node) listen(ctx context.Context, cfg *config.Config, log *slog.Logger)
 			return err
 		}
 	}
+	if n.linkTLS, err = loadTLS("cluster.link.tls", cfg.Cluster.Link.TLS, log); err != nil {
+		return err
+	}
+	if n.link, err = listenLink(ctx, cfg.Cluster.Link.Listen); err != nil {
+		return err
+	}
 	return n.tcp.listen(ctx, cfg, log)
+}
+
+// listenLink listens for gateways, if there is an address for them.
+func listenLink(ctx context.Context, address string) (net.Listener, error) {
+	if address == "" {
+		return nil, nil
+	}
+	network := "tcp"
+	if path, isUnix := strings.CutPrefix(address, config.UnixPrefix); isUnix {
+		network, address = "unix", path
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, network, address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s (setting %q): %w", address, "cluster.link.listen", errors.Unwrap(err))
+	}
+	return l, nil
 }
 
 // openGateway makes the gateway, with all transports.
@@ -331,13 +408,16 @@ func (n *node) stop(ctx context.Context) error {
 	if n.gateway != nil {
 		errs = append(errs, n.gateway.Shutdown(ctx))
 	}
+	if n.cluster != nil {
+		errs = append(errs, n.cluster.Close(ctx))
+	}
 	for _, s := range n.servers {
 		if err := s.Shutdown(ctx); err != nil {
 			errs = append(errs, s.Close())
 		}
 	}
 	n.serving.Wait()
-	for _, l := range append(n.grpcListeners, n.public, n.grpcOnly, n.internal, n.tcp.listener) {
+	for _, l := range append(n.grpcListeners, n.public, n.grpcOnly, n.internal, n.link, n.tcp.listener) {
 		if l != nil {
 			_ = l.Close() // a server that ran has closed it already
 		}
@@ -355,4 +435,11 @@ func (n *node) stop(ctx context.Context) error {
 		errs = append(errs, n.broker.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// leave tells the cluster, if the node is in one, that it is about to end.
+func (n *node) leave() {
+	if n.cluster != nil {
+		n.cluster.Drain()
+	}
 }

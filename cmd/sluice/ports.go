@@ -39,10 +39,12 @@ func (n *node) listenPublic(cfg *config.Config, log *slog.Logger) (err error) {
 	if n.tls != nil {
 		n.tls.NextProtos, n.tls.MinVersion = []string{"h2", "http/1.1"}, tls.VersionTLS12
 	}
-	if n.public, err = listen("listen", cfg.Listen); err != nil {
-		return err
+	if cfg.Listen != "" {
+		if n.public, err = listen("listen", cfg.Listen); err != nil {
+			return err
+		}
 	}
-	if cfg.ProxyProtocol {
+	if n.public != nil && cfg.ProxyProtocol {
 		if n.public, err = expectProxyHeaders(n.public, "listen", cfg, log); err != nil {
 			return err
 		}
@@ -110,10 +112,6 @@ func (n *node) servePublic(cfg *config.Config, log *slog.Logger) {
 	http, grpc := portsplit.New(source, portsplit.Options{TLS: n.tls, Shared: cfg.GRPC.Shared, BadHeader: n.countBadHeader})
 	n.grpcListeners = append(n.grpcListeners, grpc)
 	n.serve(http, s)
-	if n.grpcOnly != nil {
-		own := descriptors.NewScarce(n.grpcOnly, nil, log)
-		n.grpcListeners = append(n.grpcListeners, overTLS(own, n.tls))
-	}
 }
 
 // countBadHeader counts a connection to the public address without a valid PROXY header. Until the broker is ready there is no gateway, and nothing is
@@ -125,7 +123,10 @@ func (n *node) countBadHeader() {
 }
 
 // serveGRPC serves gRPC on its listeners until stop.
-func (n *node) serveGRPC() {
+func (n *node) serveGRPC(log *slog.Logger) {
+	if n.grpcOnly != nil {
+		n.grpcListeners = append(n.grpcListeners, overTLS(descriptors.NewScarce(n.grpcOnly, nil, log), n.tls))
+	}
 	for _, l := range n.grpcListeners {
 		n.serving.Go(func() {
 			if err := n.grpc.Serve(l); err != nil && !errors.Is(err, net.ErrClosed) {

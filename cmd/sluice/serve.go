@@ -94,8 +94,10 @@ func (c *serveCmd) serve(ctx context.Context, env *environment) error {
 	select {
 	case <-ctx.Done():
 		n.draining.Begin()
+		n.leave()
 		n.draining.Run(context.WithoutCancel(ctx), log)
 	case <-n.draining.Requested():
+		n.leave()
 		n.draining.Run(ctx, log)
 	case err = <-n.failed:
 	}
@@ -134,7 +136,8 @@ func (c *serveCmd) load(env *environment) (*config.Config, error) {
 		}
 		return cfg, loopbackOnly(cfg, env)
 	}
-	if !c.Insecure && !cfg.Auth.Anonymous && !cfg.Auth.KnowsUsers() {
+	serves := cfg.Listen != "" || cfg.TCP.Listen != "" || cfg.GRPC.Listen != ""
+	if serves && !c.Insecure && !cfg.Auth.Anonymous && !cfg.Auth.KnowsUsers() {
 		return nil, errors.New("no client could connect, because authentication is not configured: set auth.jwt, so that clients connect with tokens; " +
 			"or auth.anonymous: true and, in allow of each namespace, what anonymous clients may do; or try Sluice out with --insecure or --demo")
 	}
@@ -195,28 +198,40 @@ func secured(c *tls.Config) string {
 // greet prints the addresses of the node.
 func (c *serveCmd) greet(env *environment, n *node) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(env.stdout, format+"\n", args...) }
-	secure, internal := secured(n.tls), "http"+secured(n.internalTLS)
-	public := "http" + secure + "://" + n.public.Addr().String()
 	say("sluice is running.")
-	if c.Demo {
-		say("  page        %s/   (open this: made-up prices, live)", public)
+	if n.public != nil {
+		c.greetPublic(say, n)
 	}
-	say("  websocket   ws%s://%s/connection/websocket", secure, n.public.Addr())
-	say("  sse         %s/connection/uni_sse?cf_connect={\"subs\":{\"CHANNEL\":{}}}", public)
 	if l := n.tcp.listener; l != nil {
 		say("  tcp         %s", l.Addr())
 	}
-	say("  api         %s/api/publish", public)
 	if n.grpcOnly != nil {
 		say("  grpc        %s", n.grpcOnly.Addr())
-	} else {
-		say("  grpc        %s", n.public.Addr())
+	}
+	if n.link != nil {
+		say("  link        %s", n.link.Addr())
 	}
 	if n.internal != nil {
+		internal := "http" + secured(n.internalTLS)
 		say("  health      %s://%s/health/ready", internal, n.internal.Addr())
 		say("  metrics     %s://%s%s", internal, n.internal.Addr(), metrics.Path)
 	}
 	if c.Demo {
-		say("Try: sluice sub quotes:all --url %s", public)
+		say("Try: sluice sub quotes:all --url http%s://%s", secured(n.tls), n.public.Addr())
+	}
+}
+
+// greetPublic prints what is at the public address.
+func (c *serveCmd) greetPublic(say func(string, ...any), n *node) {
+	secure, address := secured(n.tls), n.public.Addr()
+	public := "http" + secure + "://" + address.String()
+	if c.Demo {
+		say("  page        %s/   (open this: made-up prices, live)", public)
+	}
+	say("  websocket   ws%s://%s/connection/websocket", secure, address)
+	say("  sse         %s/connection/uni_sse?cf_connect={\"subs\":{\"CHANNEL\":{}}}", public)
+	say("  api         %s/api/publish", public)
+	if n.grpcOnly == nil {
+		say("  grpc        %s", address)
 	}
 }

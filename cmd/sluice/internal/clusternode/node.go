@@ -1,0 +1,217 @@
+// Package clusternode makes a node part of a cluster, as its configuration says: it announces the node to the others and hears of them, serves the
+// node's channels to gateways, or gets channels from hubs.
+//
+//	configuration ──► Node ──► members.Directory ◄──► other nodes
+//	                   │              │
+//	                   │           places ──► push/broker/link ◄──► hubs      (role gateway)
+//	                   └── push/link ◄──► gateways                            (roles hub and all)
+//
+// What follows from the members is worked out by package push/cluster.
+package clusternode
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluice-push/sluice/push/broker"
+	gatewaylink "github.com/sluice-push/sluice/push/broker/link"
+	"github.com/sluice-push/sluice/push/cluster"
+	"github.com/sluice-push/sluice/push/cluster/members"
+	"github.com/sluice-push/sluice/push/config"
+	"github.com/sluice-push/sluice/push/link"
+	"github.com/sluice-push/sluice/session"
+)
+
+// Options are what a node knows of itself besides its configuration.
+type Options struct {
+	// Public and Link are the listeners for clients and gateways; nil: there is none.
+	Public, Link net.Listener
+	// PublicTLS says that clients use TLS.
+	PublicTLS bool
+	// LinkTLS is the certificate for gateways; nil: links do not use TLS.
+	LinkTLS *tls.Config
+	// Capacity is how many clients may be connected.
+	Capacity int
+	Version  string
+	Log      *slog.Logger
+}
+
+// Node is the part of a node in a cluster. New makes one that the others do not know yet. Join, Admit, Drain and Close are called in this order.
+type Node struct {
+	config  *config.Config
+	options Options
+	self    cluster.Member
+	secret  string
+	router  *cluster.Router
+	places  *places
+	sources sources
+
+	ctx       context.Context // ends with Close
+	cancel    context.CancelFunc
+	running   sync.WaitGroup
+	directory *members.Directory // nil before Join
+	links     *link.Server       // nil before ServeLinks, and if there is no listener
+}
+
+// New returns the part of a node in the cluster of its configuration, which is valid and has a name for it.
+func New(cfg *config.Config, o Options) (*Node, error) {
+	n := &Node{config: cfg, options: o}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	var err error
+	if n.secret, err = readSecret(&cfg.Cluster.Link); err != nil {
+		return nil, err
+	}
+	if n.self, err = describe(cfg, &o); err != nil {
+		return nil, err
+	}
+	if n.router, err = cfg.Cluster.Router(); err != nil {
+		return nil, err
+	}
+	if n.places, err = newPlaces(cfg, n.self.ID); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// ID returns the node's ID in the cluster.
+func (n *Node) ID() string { return n.self.ID }
+
+// readSecret returns what hubs and gateways both know.
+func readSecret(l *config.Link) (string, error) {
+	if l.SecretFile == "" {
+		return string(l.Secret), nil
+	}
+	text, err := os.ReadFile(l.SecretFile)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the secret of links (setting %q): %w", "cluster.link.secret_file", err)
+	}
+	secret := strings.TrimSpace(string(text))
+	if secret == "" {
+		return "", fmt.Errorf("the secret of links is empty: put a long random text into %s (setting %q)", l.SecretFile, "cluster.link.secret_file")
+	}
+	return secret, nil
+}
+
+// OpenBroker returns the broker of a gateway, which asks the hubs. The caller closes it.
+func (n *Node) OpenBroker() (broker.Broker, error) {
+	l := &n.config.Cluster.Link
+	secure, err := gatewayTLS(l)
+	if err != nil {
+		return nil, err
+	}
+	return gatewaylink.New(&gatewaylink.Options{
+		Placement: n.places, Node: n.self.ID, Cluster: n.self.Cluster, Secret: n.secret, TLS: secure, Connections: l.Connections, Logger: n.options.Log,
+	})
+}
+
+// Join announces the node, which takes no clients yet, and hears of the others from now on. The broker is used for leases, if the nodes find each other
+// in this way, and has to stay open until Close.
+func (n *Node) Join(leases broker.Leases) error {
+	source, err := n.sources.open(n.config, leases, n.options.Log)
+	if err != nil {
+		return err
+	}
+	self := n.self
+	self.Draining = true
+	if n.directory, err = members.Join(&self, source, &members.Options{Logger: n.options.Log}); err != nil {
+		return fmt.Errorf("cannot join the cluster: %w", err)
+	}
+	n.running.Go(func() { _ = n.directory.Watch(n.ctx, n.places.update) }) // it ends with Close
+	return nil
+}
+
+// Known waits until the other nodes are known.
+func (n *Node) Known(ctx context.Context) error {
+	select {
+	case <-n.directory.Ready():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the nodes of the cluster %q are not known: %w", n.self.Cluster, ctx.Err())
+	}
+}
+
+// Set returns the members of the cluster.
+func (n *Node) Set() *cluster.Set { return n.directory.Set() }
+
+// ServeLinks lets gateways connect to the listener of the options, and answers them with a broker. failed is called with an error that ends the
+// serving. If there is no listener, ServeLinks does nothing.
+func (n *Node) ServeLinks(b broker.Broker, failed func(error)) {
+	if n.options.Link == nil {
+		return
+	}
+	n.links = link.NewServer(b, &link.Options{
+		Node: n.self.ID, Cluster: n.self.Cluster, Secret: n.secret, TLS: n.options.LinkTLS, Logger: n.options.Log,
+	})
+	n.running.Go(func() {
+		if err := n.links.Serve(n.options.Link); err != nil && !errors.Is(err, session.ErrServerClosed) {
+			failed(fmt.Errorf("serve links on %s: %w", n.options.Link.Addr(), err))
+		}
+	})
+}
+
+// Links returns how many connections of gateways there are.
+func (n *Node) Links() int {
+	if n.links == nil {
+		return 0
+	}
+	return n.links.Links()
+}
+
+// countPeriod is how often the number of clients is announced.
+const countPeriod = time.Second
+
+// Admit tells the others that the node takes clients and channels. From then on it announces how many clients are connected.
+func (n *Node) Admit(clients func() int) {
+	n.update(func(m *cluster.Member) { m.Draining = false })
+	n.running.Go(func() {
+		tick := time.NewTicker(countPeriod)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-n.ctx.Done():
+				return
+			}
+			if count := clients(); count != n.directory.Set().Member(n.self.ID).Sessions {
+				n.update(func(m *cluster.Member) { m.Sessions = count })
+			}
+		}
+	})
+}
+
+// update changes what the others know of this node.
+func (n *Node) update(change func(*cluster.Member)) {
+	if err := n.directory.Update(change); err != nil && !errors.Is(err, members.ErrClosed) {
+		n.options.Log.Error("the cluster cannot be told what has changed", "error", err)
+	}
+}
+
+// Drain tells the others that the node is about to end: it gets no new clients, and gateways go to other hubs.
+func (n *Node) Drain() {
+	if n.directory != nil {
+		n.update(func(m *cluster.Member) { m.Draining = true })
+	}
+}
+
+// Close takes the node out of the cluster, and ends its links: gateways go to other hubs. When ctx ends, links are cut. The broker of Join is not
+// used any more when Close returns.
+func (n *Node) Close(ctx context.Context) error {
+	var errs []error
+	if n.directory != nil {
+		errs = append(errs, n.directory.Close(ctx))
+	}
+	if n.links != nil {
+		errs = append(errs, n.links.Shutdown(ctx))
+	}
+	n.cancel()
+	n.running.Wait()
+	return errors.Join(append(errs, n.sources.close())...)
+}

@@ -1,0 +1,240 @@
+package clusternode
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-push/sluice/internal/testwait"
+	"github.com/sluice-push/sluice/push/broker"
+	"github.com/sluice-push/sluice/push/broker/memory"
+	"github.com/sluice-push/sluice/push/cluster"
+	"github.com/sluice-push/sluice/push/config"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// parse returns a configuration.
+func parse(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("config.yaml", []byte(text), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func listen(t *testing.T, network, address string) net.Listener {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// What a node announces follows from where it listens, unless the configuration says it.
+func TestDescribe(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	everywhere, local := listen(t, "tcp", ":0"), listen(t, "tcp", "127.0.0.1:0")
+	socket := listen(t, "unix", filepath.Join(t.TempDir(), "s"))
+	_, port, _ := net.SplitHostPort(everywhere.Addr().String())
+	_, localPort, _ := net.SplitHostPort(local.Addr().String())
+	for name, tt := range map[string]struct {
+		text string
+		o    Options
+		want cluster.Member
+	}{
+		"open": {
+			"cluster: {name: c, labels: {zone: a}, weight: 7}",
+			Options{Public: everywhere, Link: local, Capacity: 5, Version: "v"},
+			cluster.Member{
+				ID: host + "-" + port, Cluster: "c", Public: "http://" + host + ":" + port, Link: local.Addr().String(), Labels: cluster.Labels{"zone": "a"},
+				Weight: 7, Capacity: 5, Version: "v",
+			},
+		},
+		"hub": {
+			"role: hub\ncluster: {name: c, link: {listen: '127.0.0.1:0'}, advertise: {public: 'https://a.example'}}",
+			Options{Link: local},
+			cluster.Member{ID: host + "-" + localPort, Cluster: "c", Role: cluster.Hub, Link: local.Addr().String(), Weight: 100},
+		},
+		"given": {
+			"cluster: {name: c, node: n, advertise: {public: 'https://a.example', link: 'b.example:1'}}",
+			Options{Public: local, Link: local, PublicTLS: true},
+			cluster.Member{ID: "n", Cluster: "c", Public: "https://a.example", Link: "b.example:1", Weight: 100},
+		},
+		"TLS and a socket": {
+			"cluster: {name: c, node: n}",
+			Options{Public: local, Link: socket, PublicTLS: true},
+			cluster.Member{ID: "n", Cluster: "c", Public: "https://" + local.Addr().String(), Link: "unix:" + socket.Addr().String(), Weight: 100},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := describe(parse(t, tt.text), &tt.o)
+			if err != nil || !got.Equal(&tt.want) {
+				t.Errorf("%+v, %v; want %+v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func set(t *testing.T, list ...cluster.Member) *cluster.Set {
+	t.Helper()
+	for i := range list {
+		list[i].Cluster = "c"
+	}
+	s, err := cluster.NewSet("c", list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A gateway asks the hubs of the configuration until it knows others, and goes back to them for what belongs to no partition.
+func TestPlaces(t *testing.T) {
+	p, err := newPlaces(parse(t, `
+role: gateway
+cluster: {name: c, discovery: {addresses: ["first:1"]}, placement: {pinned: {vip: {tier: vip}}}}
+`), "me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	anything, quotes, vip := broker.Partition{}, broker.Partition{Namespace: "quotes"}, broker.Partition{Namespace: "vip"}
+	expect := func(part broker.Partition, want ...string) {
+		t.Helper()
+		got := p.Hubs(part)
+		if part == quotes {
+			slices.Sort(got)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("hubs of %v: %v, want %v", part, got, want)
+		}
+	}
+	expect(anything, "first:1")
+	expect(quotes, "first:1")
+	expect(vip)
+
+	before := p.Changed()
+	p.update(set(t, cluster.Member{ID: "me", Role: cluster.Gateway, Public: "http://me"}))
+	select {
+	case <-before:
+		t.Error("a set without hubs changes where partitions are")
+	default:
+	}
+	expect(quotes, "first:1")
+
+	a, b := cluster.Member{ID: "a", Role: cluster.Hub, Link: "a:1"}, cluster.Member{ID: "b", Role: cluster.Hub, Link: "b:1", Labels: cluster.Labels{"tier": "vip"}}
+	p.update(set(t, a, b))
+	testwait.Receive(t, before)
+	expect(quotes, "a:1", "b:1")
+	expect(vip, "b:1")
+	if got := p.Hubs(anything); len(got) != 3 || got[2] != "first:1" {
+		t.Errorf("hubs of leases: %v, want those of the configuration last", got)
+	}
+	before = p.Changed()
+	a.Sessions = 7
+	p.update(set(t, a, b))
+	select {
+	case <-before:
+		t.Error("a number of sessions changes where partitions are")
+	default:
+	}
+	p.update(set(t, a))
+	expect(vip)
+	p.update(set(t))
+	expect(quotes, "a:1")
+}
+
+// A secret may be in a file. Without one that was asked for, there are no links.
+func TestSecret(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	if _, err := readSecret(&config.Link{SecretFile: file}); err == nil || !strings.Contains(err.Error(), "cluster.link.secret_file") {
+		t.Errorf("a missing file: %v", err)
+	}
+	for text, want := range map[string]string{"abc\n": "abc", " \n": ""} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readSecret(&config.Link{SecretFile: file}); got != want || (err != nil) != (want == "") {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+	if got, err := readSecret(&config.Link{Secret: "x"}); got != "x" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A hub and a gateway find each other, and the gateway's broker asks the hub.
+func TestHubAndGateway(t *testing.T) {
+	ctx := t.Context()
+	shared := memory.New(nil)
+	defer func() { _ = shared.Close() }()
+	if err := shared.Open(ctx, broker.Namespace{Name: "quotes", Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	link := listen(t, "tcp", "127.0.0.1:0")
+	log := slog.New(slog.DiscardHandler)
+	newNode := func(text string, o Options) *Node {
+		o.Log = log
+		n, err := New(parse(t, text), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	stop := func(n *Node) {
+		if err := n.Close(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	}
+	h := newNode("role: hub\ncluster: {name: c, node: h, link: {listen: '127.0.0.1:0', secret: s}}", Options{Link: link})
+	defer stop(h)
+	if err := h.Join(shared); err != nil {
+		t.Fatal(err)
+	}
+	h.ServeLinks(shared, func(err error) { t.Error(err) })
+	h.Admit(func() int { return 0 })
+
+	g := newNode("role: gateway\ncluster: {name: c, node: g, discovery: {addresses: ['"+link.Addr().String()+"']}, link: {secret: s}}",
+		Options{Public: listen(t, "tcp", "127.0.0.1:0")})
+	b, err := g.OpenBroker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = b.Close() }()
+	defer stop(g)
+	if err := g.Join(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Known(ctx); err != nil {
+		t.Fatal(err)
+	}
+	g.Admit(func() int { return 3 })
+	testwait.True(t, "the hub knows the gateway and its clients", func() bool {
+		m := h.Set().Member("g")
+		return m != nil && m.Sessions == 3 && !m.Draining
+	})
+	testwait.True(t, "the gateway knows the hub", func() bool { return g.Set().Member("h") != nil })
+	if err := b.Open(ctx, broker.Namespace{Name: "quotes", Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Head(ctx, broker.Partition{Namespace: "quotes"}); err != nil {
+		t.Fatal(err)
+	}
+	if h.Links() == 0 {
+		t.Error("the hub has no links")
+	}
+	h.Drain()
+	testwait.True(t, "the gateway knows that the hub drains", func() bool { return g.Set().Member("h").Draining })
+}
