@@ -87,6 +87,7 @@ type subscriber struct {
 	subs    map[string]*subState // by channel
 	printed int
 	waiting int // subscriptions that are not confirmed yet
+	routes  *clientconn.Routes
 }
 
 // subState is one subscription.
@@ -97,7 +98,7 @@ type subState struct {
 }
 
 func newSubscriber(c *subCmd, env *environment) *subscriber {
-	s := &subscriber{cmd: c, env: env, subs: map[string]*subState{}}
+	s := &subscriber{cmd: c, env: env, subs: map[string]*subState{}, routes: clientconn.NewRoutes(c.URL, c.Token)}
 	for _, name := range c.Channels {
 		if s.subs[name] != nil {
 			continue // given twice
@@ -143,9 +144,12 @@ func (s *subscriber) subscribe(name string) *protocol.Command {
 	return &protocol.Command{ID: sub.id, Kind: protocol.KindSubscribe, Subscribe: r}
 }
 
-// stream connects once and prints publications until the connection ends.
+// errMoved ends a connection to a gateway that sends the client to another one.
+var errMoved = errors.New("the node sends its client to another one")
+
+// stream connects once and prints publications until the connection ends. In a cluster, it connects to the gateways that it was told of.
 func (s *subscriber) stream(ctx context.Context) error {
-	conn, err := clientconn.Dial(ctx, s.cmd.options(s.cmd.URL, s.connect()))
+	conn, err := s.dial(ctx)
 	if refused := new(clientconn.Refused); errors.As(err, &refused) && !refused.IsTemporary() {
 		return &finalError{err}
 	}
@@ -160,6 +164,9 @@ func (s *subscriber) stream(ctx context.Context) error {
 				return &finalError{err}
 			}
 			return err
+		}
+		if s.routes.Told(&r) {
+			return errMoved
 		}
 		if r.Kind == protocol.KindConnect {
 			var all []*protocol.Command
@@ -176,6 +183,16 @@ func (s *subscriber) stream(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// dial connects to the next gateway, and asks for the list of them if there is none left.
+func (s *subscriber) dial(ctx context.Context) (*clientconn.Conn, error) {
+	if s.routes.IsEmpty() {
+		if err := s.routes.Ask(ctx, s.cmd.Channels[0]); err != nil {
+			return nil, err
+		}
+	}
+	return clientconn.Dial(ctx, s.cmd.options(s.routes.Next(), s.connect()))
 }
 
 // handle prints what a reply says.
