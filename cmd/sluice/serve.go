@@ -32,14 +32,15 @@ const (
 
 // serveCmd runs a node.
 type serveCmd struct {
-	Config   string `short:"c" type:"existingfile" help:"Configuration file; sluice config default prints one."`
-	Listen   string `help:"Public address, host:port, for clients and the HTTP API."`
-	Internal string `help:"Internal address, host:port, for metrics, health checks, profiles and sluice drain."`
-	Data     string `help:"Data folder, in which the embedded broker stores publications."`
-	Insecure bool   `help:"Disable authentication: clients may do everything, and the HTTP API needs no key."`
-	Demo     bool   `help:"Publish made-up prices and show them on a page. Implies --insecure, and listens on loopback only."`
-	DemoSeed uint64 `default:"1" help:"Seed of the made-up prices."`
-	Verbose  bool   `short:"v" help:"Log at level debug."`
+	Config   string  `short:"c" type:"existingfile" help:"Configuration file; sluice config default prints one."`
+	Role     string  `help:"What the node does: all, hub or gateway."`
+	Listen   *string `help:"Public address, host:port, for clients and the HTTP API. A hub may have none: ''."`
+	Internal string  `help:"Internal address, host:port, for metrics, health checks, profiles and sluice drain."`
+	Data     string  `help:"Data folder, in which the embedded broker stores publications."`
+	Insecure bool    `help:"Disable authentication: clients may do everything, and the HTTP API needs no key."`
+	Demo     bool    `help:"Publish made-up prices and show them on a page. Implies --insecure, and listens on loopback only."`
+	DemoSeed uint64  `default:"1" help:"Seed of the made-up prices."`
+	Verbose  bool    `short:"v" help:"Log at level debug."`
 	// ProfileLocks is for developers of Sluice.
 	ProfileLocks bool `help:"Record mutex and block profiles for /debug/pprof/mutex and /debug/pprof/block. Costs some CPU."`
 }
@@ -115,8 +116,11 @@ func (c *serveCmd) serve(ctx context.Context, env *environment) error {
 // load merges the file, the variables and the flags, and returns an error if a node cannot run with the result.
 func (c *serveCmd) load(env *environment) (*config.Config, error) {
 	overrides := map[string]string{}
-	if c.Listen != "" {
-		overrides["listen"] = c.Listen
+	if c.Role != "" {
+		overrides["role"] = c.Role
+	}
+	if c.Listen != nil {
+		overrides["listen"] = *c.Listen
 	}
 	if c.Internal != "" {
 		overrides["internal"] = c.Internal
