@@ -60,6 +60,12 @@ func kept(b []byte) []byte {
 	return b[:0]
 }
 
+// largeBuffer is the capacity up to which the memory of a queue of messages is used again. What is above keptBuffer is used by the next queue that needs it,
+// so that a stream which is idle holds none, and one whose caller falls behind again and again does not allocate each time.
+const largeBuffer = 2 << 20
+
+var largeBuffers sync.Pool // of *[]byte
+
 // messages is a queue of bodies in one piece of memory.
 type messages struct {
 	bytes []byte // all bodies, one after the other
@@ -70,6 +76,11 @@ type messages struct {
 
 // add adds a copy of a body.
 func (m *messages) add(body []byte) {
+	if size := len(m.bytes) + len(body); size > cap(m.bytes) && size > keptBuffer {
+		if b, ok := largeBuffers.Get().(*[]byte); ok && cap(*b) >= size {
+			m.bytes = append((*b)[:0], m.bytes...)
+		}
+	}
 	m.bytes = append(m.bytes, body...)
 	m.sizes = append(m.sizes, len(body))
 }
@@ -85,5 +96,11 @@ func (m *messages) take() (body []byte, ok bool) {
 	return m.bytes[from:m.at:m.at], true
 }
 
-// reset empties the queue and keeps its memory if it is small.
-func (m *messages) reset() { *m = messages{bytes: kept(m.bytes), sizes: m.sizes[:0]} }
+// reset empties the queue. It keeps small memory.
+func (m *messages) reset() {
+	if size := cap(m.bytes); size > keptBuffer && size <= largeBuffer {
+		b := m.bytes[:0]
+		largeBuffers.Put(&b)
+	}
+	*m = messages{bytes: kept(m.bytes), sizes: m.sizes[:0]}
+}

@@ -144,8 +144,8 @@ func sendItems(items []item, upTo uint64, body []byte, send func([]byte) error) 
 // batchEnd returns the end of the batch that begins with an item.
 func batchEnd(items []item, first int) int {
 	last := first + 1
-	for size := items[first].size(); last < len(items) && items[last].kind == wire.Batch; last++ {
-		if size += items[last].size(); size > wire.BatchBytes {
+	for size := items[first].size; last < len(items) && items[last].kind == wire.Batch; last++ {
+		if size += items[last].size; size > wire.BatchBytes {
 			break
 		}
 	}

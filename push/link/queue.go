@@ -33,12 +33,10 @@ type queue struct {
 // item is an event to be sent. Of a Batch it is one message.
 type item struct {
 	kind    wire.Kind
+	size    int            // what it counts in a queue
 	message broker.Message // of a Gap its channel and offset
 	start   push.Position  // of a Reset
 }
-
-// size is what an item counts in a queue.
-func (i *item) size() int { return i.message.Size() + messageBytes }
 
 func newQueue(limit int) *queue {
 	return &queue{limit: limit, wake: make(chan struct{}, 1), wanted: map[string]struct{}{}, isPaused: true}
@@ -60,24 +58,27 @@ func (q *queue) Deliver(batch []broker.Message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.head = batch[len(batch)-1].Offset
-	isWanted := false
+	anyWanted, isWanted := false, false
 	for i := range batch {
-		if _, ok := q.wanted[batch[i].Channel]; ok {
-			isWanted = true
-			q.addLocked(item{kind: wire.Batch, message: batch[i]})
+		if i == 0 || batch[i].Channel != batch[i-1].Channel {
+			_, isWanted = q.wanted[batch[i].Channel]
+		}
+		if isWanted {
+			anyWanted = true
+			q.addLocked(wire.Batch, &batch[i])
 		}
 	}
-	if isWanted || !q.isQuiet {
+	if anyWanted || !q.isQuiet {
 		q.signal()
 	}
 }
 
 // addLocked adds an item. If there is no room, all items are dropped except a Reset, which is always the first.
-func (q *queue) addLocked(it item) {
+func (q *queue) addLocked(kind wire.Kind, m *broker.Message) {
 	if q.isShort {
 		return
 	}
-	size := it.size()
+	size := m.Size() + messageBytes
 	if q.bytes+size > q.limit && len(q.items) > 0 {
 		kept := 0
 		if q.items[0].kind == wire.Reset {
@@ -87,7 +88,7 @@ func (q *queue) addLocked(it item) {
 		q.items, q.bytes, q.isShort = q.items[:kept], 0, true
 		return
 	}
-	q.items = append(q.items, it)
+	q.items = append(q.items, item{kind: kind, size: size, message: *m})
 	q.bytes += size
 }
 
@@ -98,7 +99,7 @@ func (q *queue) Gap(channel string, offset uint64) {
 	if channel == "" {
 		q.head = max(q.head, offset)
 	}
-	q.addLocked(item{kind: wire.Gap, message: broker.Message{Channel: channel, Publication: push.Publication{Offset: offset}}})
+	q.addLocked(wire.Gap, &broker.Message{Channel: channel, Publication: push.Publication{Offset: offset}})
 	q.signal()
 }
 

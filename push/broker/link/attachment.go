@@ -214,8 +214,7 @@ type stream struct {
 	id          string
 	stop        context.CancelFunc // ends the stream
 	events      *rpc.Stream
-	decoder     wire.Decoder
-	body        []byte
+	last        event // what Receive decodes into
 	hasCaughtUp bool
 	conflated   uint64 // versions of rows up to here may have been left out
 }
@@ -223,7 +222,7 @@ type stream struct {
 // begin opens the stream, and receives its start.
 func (s *stream) begin(ctx context.Context) error {
 	in := &wire.FollowRequest{Partition: s.partition, ID: s.id}
-	events, err := s.conn.stream(ctx, wire.Follow, in.Append(nil))
+	events, err := s.conn.Stream(ctx, &rpc.Request{Method: wire.Follow, Form: eventForm{rpc.Raw}, Metadata: s.conn.metadata}, in.Append(nil))
 	if err != nil {
 		return err
 	}
@@ -252,13 +251,33 @@ func (s *stream) begin(ctx context.Context) error {
 }
 
 func (s *stream) next() (wire.Event, error) {
-	if err := s.events.Receive(&s.body); err != nil {
+	s.last.Messages = s.spare[:0]
+	if err := s.events.Receive(&s.last); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = errMoved
 		}
 		return wire.Event{}, err
 	}
-	return s.decoder.Event(s.body, s.spare[:0])
+	return s.last.Event, nil
+}
+
+// event is an event with what decodes it. Its messages are memory for those of the next event.
+type event struct {
+	wire.Event
+	decoder wire.Decoder
+}
+
+// eventForm is rpc.Raw for a Follow stream. An event is decoded where its bytes have arrived, which saves a copy.
+type eventForm struct{ rpc.Form }
+
+// Parse implements rpc.Form.
+func (f eventForm) Parse(body []byte, value any) (err error) {
+	e, ok := value.(*event)
+	if !ok {
+		return f.Form.Parse(body, value)
+	}
+	e.Event, err = e.decoder.Event(body, e.Messages[:0])
+	return err
 }
 
 // errMoved means that a hub has ended a stream because it is about to end itself.

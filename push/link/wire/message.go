@@ -71,20 +71,25 @@ func flags(m *broker.Message) byte {
 // at a time uses it. The zero value is ready.
 type Decoder struct {
 	names map[string]string
+	last  string // the name that came last, which often comes again
 }
 
 // keptNames is how many names a Decoder keeps. If there are more, it forgets them all.
 const keptNames = 1 << 16
 
 func (d *Decoder) name(b []byte) string {
-	if name, ok := d.names[string(b)]; ok {
-		return name
+	if string(b) == d.last {
+		return d.last
 	}
-	if d.names == nil || len(d.names) >= keptNames {
-		d.names = make(map[string]string)
+	name, ok := d.names[string(b)]
+	if !ok {
+		if d.names == nil || len(d.names) >= keptNames {
+			d.names = make(map[string]string)
+		}
+		name = string(b)
+		d.names[name] = name
 	}
-	name := string(b)
-	d.names[name] = name
+	d.last = name
 	return name
 }
 

@@ -30,6 +30,11 @@ func (r *reader) octet() byte {
 }
 
 func (r *reader) uvarint() uint64 {
+	if len(r.rest) > 0 && r.rest[0] < 0x80 { // most are lengths of a byte
+		v := r.rest[0]
+		r.rest = r.rest[1:]
+		return uint64(v)
+	}
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 {
 		r.fail()
