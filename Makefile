@@ -131,7 +131,7 @@ bench-websocket: ## Compare package websocket with a loop in C and five other pa
 	@cd bench && go run ./websocket $(if $(CELLS),-cells $(CELLS)) $(BENCHFLAGS)
 
 .PHONY: bench-push
-bench-push: ## Compare the command sluice with a loop in C, a plain hub in Go and NATS; forty minutes on a quiet machine
+bench-push: ## Compare the command sluice with a loop in C, a plain hub in Go and NATS, and links with gRPC; forty minutes on a quiet machine
 	@cd bench && go run ./push $(if $(CELLS),-cells $(CELLS)) $(BENCHFLAGS)
 
 .PHONY: proof-hostile

@@ -28,6 +28,7 @@ const (
 	growing             // what deliveries cost as subscribers become more
 	stalls              // what those cost that do not read
 	storms              // how soon all are back that were cut
+	links               // what a publication costs from a hub to a gateway
 )
 
 const (
@@ -55,6 +56,7 @@ func cells(conns, most int, long spells, binary string) []cell {
 		{Work: load.Work{Name: "grow", InFlight: 1}, kind: growing, steps: steps, windows: 1},
 		{Work: load.Work{Name: "storm", Conns: conns, Rate: 1}, kind: storms, windows: 6},
 		{Work: load.Work{Name: "stalled", Conns: conns / 2, Rate: 2000}, kind: stalls, spells: long, each: marketEach},
+		{Work: load.Work{Name: "link"}, kind: links},
 	}
 	for i := range list {
 		c := &list[i]
@@ -101,6 +103,8 @@ func (c *cell) describe() string {
 		return "bytes of memory for each subscriber, " + subscribed
 	case growing:
 		return "CPU µs for each delivery of a server with so many subscribers, one publication of 256 B under way"
+	case links:
+		return fmt.Sprintf("a publication of %d B from a hub to a gateway, a process each, %d partitions", linkSize, linkPartitions)
 	default:
 	}
 	if c.kind == storms {
@@ -122,8 +126,11 @@ func (c *cell) describe() string {
 
 // servers returns those of the wanted that are measured. On one processor a second thread makes no sense, unless it was asked for by name. What waits
 // for each client in turn, as the loops in C do and the hub in the end, stands still for good when one does not read. Only ours know what
-// a client missed.
+// a client missed. The cell called link has peers of its own.
 func (c cell) servers(wanted []string, named bool) []string {
+	if c.kind == links {
+		return linkPeers()
+	}
 	var all []string
 	for _, s := range wanted {
 		dialect := dialects()[strings.TrimSuffix(s, load.AtBefore)]

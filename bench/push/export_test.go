@@ -8,6 +8,8 @@ import (
 	"github.com/sluice-push/sluice/bench/internal/compare"
 	"github.com/sluice-push/sluice/bench/internal/load"
 	"github.com/sluice-push/sluice/bench/internal/report"
+	corepush "github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/broker"
 )
 
 // What tests of the command use.
@@ -53,4 +55,31 @@ func Breakdown(text, unit string, leaves bool) (figures [3]float64, largest stri
 		largest = b.rest[0].function
 	}
 	return [3]float64{b.total, b.writes, b.collects}, largest, err
+}
+
+// Arrive gives a gateway that acknowledges so many at a time publications of the first partition with these offsets, the last one changed. It returns what
+// is acknowledged, and the offset of the last one.
+func Arrive(every int, offsets []uint64, change func(*broker.Message)) (acknowledged []int64, last uint64, err error) {
+	a := newArrivals(every, func(all int64) error {
+		acknowledged = append(acknowledged, all)
+		return nil
+	})
+	for i, offset := range offsets {
+		m := broker.Message{Channel: linkChannels()[0], Publication: corepush.Publication{Offset: offset, Key: "row", Data: make([]byte, linkSize)}}
+		if change != nil && i == len(offsets)-1 {
+			change(&m)
+		}
+		a.partitions[0].Deliver([]broker.Message{m})
+	}
+	counts, err := a.counts()
+	if err != nil {
+		return nil, 0, err
+	}
+	return acknowledged, counts.Last[0], nil
+}
+
+// JudgeLinks judges a link that costs the hub and the gateway so many nanoseconds a publication.
+func JudgeLinks(hub, gateway float64) []report.Target {
+	shapes := linkShapes()
+	return judgeLinks([]linkSample{{Shape: shapes[len(shapes)-1].String(), Peer: ourLink, Hub: hub, Gateway: gateway}})
 }

@@ -14,7 +14,7 @@
 // publish as fast as all subscribers have what was published, the server on one processor in closed1 and closed32; market… are many channels
 // of unequal rates, of which each client wants some; memory… is what a subscriber needs, grow what a delivery costs as
 // subscribers become more, stalled what clients cost that read nothing for a
-// while, storm how soon all are back that were cut at once. Profile takes profiles of sluice while it has much to do.
+// while, storm how soon all are back that were cut at once. link is what a publication costs from a hub to a gateway, beside gRPC. Profile takes profiles of sluice while it has much to do.
 package main
 
 import (
@@ -37,6 +37,7 @@ type result struct {
 	Growth  []growth               `json:"growth"`
 	Stalled []stalling             `json:"stalled"`
 	Storms  []storm                `json:"storms"`
+	Links   []linkSample           `json:"links"`
 }
 
 // run is main, or the process of a server when the first argument is serve.
@@ -90,6 +91,10 @@ func (r *result) measure(ctx context.Context, b *load.Bench, c *cell, servers []
 		all, err := outlast(ctx, b, c, servers)
 		r.Storms = all
 		return stormTable(c, all, servers), err
+	case links:
+		all, err := crossings(ctx, b, c, servers)
+		r.Links = all
+		return linkTable(c, all), err
 	case stalls:
 		all, err := stallings(ctx, b, c, servers)
 		r.Stalled = all

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-push/sluice/bench/internal/loadtest"
 	"github.com/sluice-push/sluice/bench/internal/measure"
 	push "github.com/sluice-push/sluice/bench/push"
+	"github.com/sluice-push/sluice/push/broker"
 )
 
 // Every server runs in every cell, for a blink.
@@ -26,6 +27,7 @@ func TestEverything(t *testing.T) {
 		"**hundred: publications of 256 B to 20 subscribers of one channel, 10 a second**", "to 10 subscribers of 20 of 20 channels each",
 		"| sluice-memory | ", "**memory-market: ", "| 15 subscribers |", "**grow: CPU", "**targets**",
 		"of which 1 read nothing for 1s", "| sluice-memory | while they stall | ", "| nats | afterwards | ", "**storm: publications of 256 B to 20 subscribers of one channel, all cut at once, 1 a second**",
+		"**link: a publication of 200 B", "| 1, alone | raw | ", "| 512 | link | ", "| 64 | grpc-batched | ", "| 1 | memory-alone | ",
 	} {
 		if !strings.Contains(r.Tables, part) {
 			t.Errorf("%q is not in:\n%s", part, r.Tables)
@@ -114,6 +116,8 @@ func TestMistakes(t *testing.T) {
 		"profile -conns 2 -idle 1":             "see -help",
 		"profile -broker kafka":                "see -help",
 		"serve -server absent":                 `no server is called "absent"`,
+		"serve hub -peer absent":               `no peer is called "absent"`,
+		"serve gateway -peer absent":           `no peer is called "absent"`,
 		"serve -server sluice -sluice /absent": "fork/exec /absent: no such file or directory",
 	} {
 		if err := push.Run(strings.Fields(args), new(bytes.Buffer)); err == nil || err.Error() != want {
@@ -127,6 +131,44 @@ func TestNoServer(t *testing.T) {
 	err := push.Run(strings.Fields("serve -server sluice -sluice /bin/false"), new(bytes.Buffer))
 	if err == nil || !strings.HasPrefix(err.Error(), "sluice did not start: it does not say where it listens") {
 		t.Error(err)
+	}
+}
+
+// A gateway notices what is lost, comes twice or is not what was sent, and acknowledges so many at a time.
+func TestArrivals(t *testing.T) {
+	for name, tt := range map[string]struct {
+		offsets []uint64
+		change  func(*broker.Message)
+		want    []int64 // acknowledged; nil: a mistake
+	}{
+		"all":             {offsets: []uint64{1, 2, 3, 4, 5}, want: []int64{2, 4}},
+		"lost":            {offsets: []uint64{1, 2, 4}},
+		"twice":           {offsets: []uint64{1, 2, 2}},
+		"another channel": {offsets: []uint64{1}, change: func(m *broker.Message) { m.Channel = "n:other" }},
+		"cut":             {offsets: []uint64{1}, change: func(m *broker.Message) { m.Data = m.Data[1:] }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, last, err := push.Arrive(2, tt.offsets, tt.change)
+			if tt.want == nil {
+				if err == nil {
+					t.Error("no error")
+				}
+				return
+			}
+			if err != nil || !slices.Equal(got, tt.want) || last != tt.offsets[len(tt.offsets)-1] {
+				t.Errorf("%d were acknowledged, the last is %d: %v", got, last, err)
+			}
+		})
+	}
+}
+
+// A link is judged by what publications cost both processes when 512 come at a time.
+func TestLinkTarget(t *testing.T) {
+	if got := push.JudgeLinks(90, 70); len(got) != 1 || got[0].Met != "no" || got[0].Measured != "160 ns" {
+		t.Errorf("%+v", got)
+	}
+	if got := push.JudgeLinks(80, 70); len(got) != 1 || got[0].Met != "yes" {
+		t.Errorf("%+v", got)
 	}
 }
 

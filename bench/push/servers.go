@@ -40,8 +40,14 @@ func dialects() map[string]string {
 	}
 }
 
-// serve is the process of a server in Go, or that which looks after one of sluice.
+// serve is the process of a server in Go, or that which looks after one of sluice, or of a hub or gateway of the cell called link.
 func serve(args []string, stdin io.Reader, stdout io.Writer) error {
+	if len(args) > 0 && args[0] == "hub" {
+		return linkHub(args[1:], stdin, stdout)
+	}
+	if len(args) > 0 && args[0] == "gateway" {
+		return linkGateway(args[1:], stdin, stdout)
+	}
 	p := server.NewProcess()
 	binary := p.Flags().String("sluice", "", "the command sluice")
 	patient := p.Flags().Bool("patient", false, "sluice neither pings nor cuts clients that do not read")

@@ -36,7 +36,7 @@ func judge(r *result, cells []cell) []report.Target {
 			}
 		}
 	}
-	return all
+	return append(all, judgeLinks(r.Links)...)
 }
 
 // judge is judge for one of our servers in one cell.
