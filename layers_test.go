@@ -155,7 +155,7 @@ var layers = map[string]layer{
 	"push/permission":          {ours: []string{"push", "push/auth"}},
 	"push/config":              {ours: []string{"push", "push/admission", "push/auth", "push/cluster", "push/forwarded", "push/origin"}, foreign: []string{"github.com/goccy/go-yaml"}},
 	"push/metrics": {
-		ours:    []string{"push", "push/admission", "push/hub", "push/gateway", "push/api", "push/broker"},
+		ours:    []string{"push", "push/admission", "push/hub", "push/gateway", "push/api", "push/broker", "push/cluster"},
 		foreign: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
 	},
 

@@ -46,7 +46,7 @@ func newAccess(cfg *config.Config, insecure bool, t *tokens, keys *config.Keys) 
 		}
 		a.namespaces = append(a.namespaces, hub.Namespace{
 			Namespace: broker.Namespace{
-				Name: ns.Name, Mode: ns.Mode, History: ns.History.Push(), Partitions: 1, Durable: ns.Durable.With(cfg.Broker.Kind),
+				Name: ns.Name, Mode: ns.Mode, History: ns.History.Push(), Partitions: ns.Partitions, Durable: ns.Durable.With(cfg.Broker.Kind),
 			},
 			Presence:    insecure || len(ns.Allow.Presence) > 0,
 			JoinLeave:   ns.JoinLeave,

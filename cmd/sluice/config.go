@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/sluice-push/sluice/cmd/sluice/internal/explain"
 	"github.com/sluice-push/sluice/push/config"
 )
 
@@ -15,7 +16,7 @@ import (
 type configCmd struct {
 	Check   configCheckCmd   `cmd:"" help:"Check the configuration, and report every problem."`
 	Default configDefaultCmd `cmd:"" help:"Print the default configuration, with comments."`
-	Explain configExplainCmd `cmd:"" help:"Say whether a client may do something with a channel, and which rule decides."`
+	Explain explain.Command  `cmd:"" help:"Say what a node decides, and why: what a client may do, to which gateways it is sent, which hub has a channel."`
 	HashKey configHashKeyCmd `cmd:"" help:"Print the hash of an API key, for the configuration."`
 }
 

@@ -12,7 +12,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/sluice-push/sluice/cmd/sluice/internal/clientconn"
+	"github.com/sluice-push/sluice/cmd/sluice/internal/clusterinfo"
 	"github.com/sluice-push/sluice/cmd/sluice/internal/drain"
+	"github.com/sluice-push/sluice/cmd/sluice/internal/explain"
 )
 
 // cli holds the commands. Each is a struct with its flags and a Run method, in a file of its own.
@@ -23,6 +25,7 @@ type cli struct {
 	Replay  replayCmd  `cmd:"" help:"Publish recorded traffic at its recorded speed, or faster."`
 	Bench   benchCmd   `cmd:"" help:"Run a load test against a server, and compare results."`
 	Drain   drainCmd   `cmd:"" help:"Drain a node: its clients connect to other nodes, and the node ends."`
+	Info    infoCmd    `cmd:"" help:"Print the nodes of a cluster, and which of them has which channels."`
 	Config  configCmd  `cmd:"" help:"Check and explain the configuration, print the default one, and hash API keys."`
 	Token   tokenCmd   `cmd:"" help:"Make and check the tokens of clients."`
 	Version versionCmd `cmd:"" help:"Print the version."`
@@ -32,6 +35,9 @@ type cli struct {
 
 // drainCmd drains a node.
 type drainCmd = drain.Command
+
+// infoCmd prints what a node knows of its cluster.
+type infoCmd = clusterinfo.Command
 
 // environment holds the streams and variables of the process. The Run methods get it as an argument, so that tests can replace it.
 type environment struct {
@@ -74,6 +80,7 @@ func run(args []string, env *environment) int {
 		kong.Exit(func(c int) { code, done = c, true }), // --help has printed the help
 		kong.Bind(env),
 		kong.BindTo(env.stdout, (*io.Writer)(nil)), // for commands of other packages
+		kong.Bind(&explain.Process{Variables: env.variables, Inspect: inspectAny, Permissions: permissions}),
 		kong.Vars{
 			"transports": strings.Join(clientconn.Transports(), ", "),
 			"protocols":  strings.Join(clientconn.Protocols(), ", "),

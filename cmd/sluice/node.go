@@ -43,6 +43,7 @@ import (
 type node struct {
 	tokens  *tokens
 	cluster *clusternode.Node // nil: the node is in no cluster
+	view    clusternode.Handler
 	broker  broker.Broker
 	hub     *hub.Hub
 	revoked *revocation.Book // nil: no tokens are accepted
@@ -125,7 +126,11 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		Observe:     n.metrics.ObserveRequest,
 		Logger:      o.log,
 	})
-	n.metrics.SetSources(metrics.Sources{Hub: n.hub, Gateway: n.gateway, API: calls, Broker: n.broker, Tokens: access.tokenCounts})
+	sources := metrics.Sources{Hub: n.hub, Gateway: n.gateway, API: calls, Broker: n.broker, Tokens: access.tokenCounts}
+	if n.cluster != nil {
+		sources.Cluster = n.cluster
+	}
+	n.metrics.SetSources(sources)
 	handler := n.publicHandler(calls, o.page)
 	if o.insecure && n.public != nil {
 		handler = n.crossSite.checkHost(n.public, handler)
@@ -137,8 +142,20 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 	if n.cluster != nil {
 		n.cluster.ServeLinks(n.broker, func(err error) { n.failed <- err })
 		n.cluster.Admit(n.gateway.Len)
+		return nil
 	}
+	n.view.Show(clusternode.Alone(cfg, n.clusterOptions(cfg, o.log), func(m *cluster.Member) {
+		m.Sessions, m.Draining = n.gateway.Len(), n.draining.IsGoing()
+	}))
 	return nil
+}
+
+// clusterOptions returns what a cluster is told of the node.
+func (n *node) clusterOptions(cfg *config.Config, log *slog.Logger) clusternode.Options {
+	return clusternode.Options{
+		Public: n.public, PublicTLS: n.tls != nil, Link: n.link, LinkTLS: n.linkTLS, Capacity: capacity.Own().Fill(cfg.Limits).Sessions,
+		Version: version(), Log: log,
+	}
 }
 
 // openHub joins the cluster, if the node is in one, and makes the hub. The broker of a gateway asks the hubs of the cluster.
@@ -154,11 +171,7 @@ func (n *node) openHub(ctx context.Context, cfg *config.Config, access *access, 
 		Logger:                  log,
 	}
 	if cfg.Cluster.Name != "" {
-		n.cluster, err = clusternode.New(cfg, clusternode.Options{
-			Public: n.public, PublicTLS: n.tls != nil, Link: n.link, LinkTLS: n.linkTLS, Capacity: capacity.Own().Fill(cfg.Limits).Sessions,
-			Version: version(), Log: log,
-		})
-		if err != nil {
+		if n.cluster, err = clusternode.New(cfg, n.clusterOptions(cfg, log)); err != nil {
 			return err
 		}
 		settings.Name = n.cluster.ID()
@@ -171,9 +184,18 @@ func (n *node) openHub(ctx context.Context, cfg *config.Config, access *access, 
 	}
 	n.broker, n.hub, err = openHub(ctx, func(ctx context.Context) (broker.Broker, error) { return openBroker(ctx, cfg, log) }, log, hubOf)
 	if err == nil && n.cluster != nil {
-		err = n.cluster.Join(n.broker)
+		err = n.join()
 	}
 	return err
+}
+
+// join joins the cluster.
+func (n *node) join() error {
+	if err := n.cluster.Join(n.broker); err != nil {
+		return err
+	}
+	n.view.Show(n.cluster.View)
+	return nil
 }
 
 // openOnHubs makes the hub of a gateway. It waits until hubs are known and can be reached.
@@ -181,7 +203,7 @@ func (n *node) openOnHubs(ctx context.Context, hubOf func(context.Context, broke
 	if n.broker, err = n.cluster.OpenBroker(); err != nil {
 		return err
 	}
-	if err = n.cluster.Join(n.broker); err != nil {
+	if err = n.join(); err != nil {
 		return err
 	}
 	return retryUnreachable(ctx, log, func(ctx context.Context) error {
@@ -355,6 +377,7 @@ func (n *node) internalHandler() http.Handler {
 	mux.HandleFunc("GET /health/live", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "live") })
 	mux.HandleFunc("GET /health/ready", n.ready)
 	mux.Handle("POST "+drain.Path, n.draining)
+	mux.Handle("GET "+clusternode.Path, &n.view)
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -35,7 +35,7 @@ type serveCmd struct {
 	Config   string  `short:"c" type:"existingfile" help:"Configuration file; sluice config default prints one."`
 	Role     string  `help:"What the node does: all, hub or gateway."`
 	Listen   *string `help:"Public address, host:port, for clients and the HTTP API. A hub may have none: ''."`
-	Internal string  `help:"Internal address, host:port, for metrics, health checks, profiles and sluice drain."`
+	Internal string  `help:"Internal address, host:port, for metrics, health checks, profiles, sluice info and sluice drain."`
 	Data     string  `help:"Data folder, in which the embedded broker stores publications."`
 	Insecure bool    `help:"Disable authentication: clients may do everything, and the HTTP API needs no key."`
 	Demo     bool    `help:"Publish made-up prices and show them on a page. Implies --insecure, and listens on loopback only."`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto"
 	"encoding/json"
 	"errors"
@@ -182,6 +183,9 @@ func check(cfg *config.Auth, token string, isSubscription bool) error {
 	return err
 }
 
+// fetchTime is how long commands wait for keys of tokens that are fetched.
+const fetchTime = 10 * time.Second
+
 // inspect returns what a token says, as a token of a connection or of a subscription.
 func inspect(cfg *config.Auth, token string, isSubscription bool) (c *auth.Connection, s *auth.Subscription, err error) {
 	t, err := openTokens(cfg, newTokenGate(admission.NewLimits(nil), 0), slog.New(slog.DiscardHandler))
@@ -189,7 +193,7 @@ func inspect(cfg *config.Auth, token string, isSubscription bool) (c *auth.Conne
 		return nil, nil, err
 	}
 	defer t.close()
-	ctx, cancel := newTimeout()
+	ctx, cancel := context.WithTimeout(context.Background(), fetchTime)
 	defer cancel()
 	verifier := t.connections
 	if isSubscription {
@@ -204,6 +208,11 @@ func inspect(cfg *config.Auth, token string, isSubscription bool) (c *auth.Conne
 		c, err = verifier.Connection(ctx, token)
 	}
 	return c, s, err
+}
+
+// inspectAny returns what a token says, as that of which it claims to be.
+func inspectAny(cfg *config.Auth, token string) (*auth.Connection, *auth.Subscription, error) {
+	return inspect(cfg, token, isForChannel(token))
 }
 
 // isForChannel reports whether a token says, without its signature being checked, that it is for a subscription.
@@ -228,7 +237,7 @@ func (c *tokenCheckCmd) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	connection, subscription, err := inspect(&cfg.Auth, token, isForChannel(token))
+	connection, subscription, err := inspectAny(&cfg.Auth, token)
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,9 @@ type Connection struct {
 	Subscriptions []ServerSubscription
 	// Capabilities are permissions besides those of the configuration (caps).
 	Capabilities []Capability
+	// Claims are the claims that have no meaning here, by name, for rules that choose gateways. Strings are as they are, numbers and booleans have the
+	// text of their JSON form, and claims of other kinds are left out. nil: there are none.
+	Claims map[string]string
 }
 
 // Subscription is a token of a single subscription.
@@ -119,6 +122,7 @@ type payload struct {
 	subs        map[string]options
 	caps        []capability
 	override    override
+	others      map[string]stdjson.RawMessage // claims that are not known
 }
 
 // parsePayload decodes claims. Names of claims are compared exactly; claims that are not known have no effect.
@@ -127,7 +131,7 @@ func parsePayload(data []byte, userClaim string) (*payload, error) {
 		return nil, fmt.Errorf("the claims: %w", err)
 	}
 	p := new(payload)
-	all, err := members(data, []member{
+	known := []member{
 		{"iss", &p.issuer},
 		{"aud", &p.audience},
 		{"jti", &p.id},
@@ -143,7 +147,8 @@ func parsePayload(data []byte, userClaim string) (*payload, error) {
 		{"subs", &p.subs},
 		{"caps", &p.caps},
 		{"override", &p.override},
-	})
+	}
+	all, err := members(data, known)
 	if err != nil {
 		return nil, fmt.Errorf("the claims: %w", err)
 	}
@@ -156,7 +161,33 @@ func parsePayload(data []byte, userClaim string) (*payload, error) {
 	case len(p.id) > MaxIDBytes:
 		return nil, fmt.Errorf("the claim jti has %d bytes, at most %d are allowed", len(p.id), MaxIDBytes)
 	}
+	delete(all, userClaim)
+	for _, m := range known {
+		delete(all, m.name)
+	}
+	p.others = all
 	return p, push.CheckUser(p.user)
+}
+
+// texts returns the claims that are not known and are single values, as texts.
+func (p *payload) texts() map[string]string {
+	var out map[string]string
+	for name, raw := range p.others {
+		text := string(raw)
+		switch raw[0] {
+		case '"':
+			if stdjson.Unmarshal(raw, &text) != nil {
+				continue
+			}
+		case '{', '[', 'n':
+			continue
+		}
+		if out == nil {
+			out = make(map[string]string, len(p.others))
+		}
+		out[name] = text
+	}
+	return out
 }
 
 // seconds is a time in seconds since 1970, which may have a fraction (RFC 7519 §2, NumericDate).
@@ -262,7 +293,7 @@ func (p *payload) connection() (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Connection{Token: t}
+	c := &Connection{Token: t, Claims: p.texts()}
 	c.Meta, err = value("meta", p.meta, "")
 	if c.Meta != nil && c.Meta[0] != '{' {
 		err = errors.New("the claim meta is not an object")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-push/sluice/push/api"
 	"github.com/sluice-push/sluice/push/broker"
+	"github.com/sluice-push/sluice/push/cluster"
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/hub"
 )
@@ -152,4 +153,22 @@ func (m *Metrics) collectBroker(to sink, s broker.Stats) {
 		full = 1
 	}
 	to.number(fs.storeFull, float64(full))
+}
+
+func (m *Metrics) collectCluster(to sink, set *cluster.Set, links int) {
+	fs := m.families
+	roles := [...]int{cluster.All: 0, cluster.Hub: 0, cluster.Gateway: 0}
+	draining := 0
+	for i := range set.Members() {
+		one := &set.Members()[i]
+		roles[one.Role]++
+		if one.Draining {
+			draining++
+		}
+	}
+	for role, n := range roles {
+		to.number(fs.nodes, float64(n), cluster.Role(role).String()) //nolint:gosec // there are three roles
+	}
+	to.number(fs.drainingNodes, float64(draining))
+	to.number(fs.links, float64(links))
 }

@@ -33,6 +33,8 @@ type families struct {
 	requests, requestTimes family
 
 	connected, reconnects, refusedMessages, pending, stored, storeLimit, storeFull family
+
+	nodes, drainingNodes, links family
 }
 
 func (fs *families) add(kind prometheus.ValueType, name, help string, labels ...string) family {
@@ -66,6 +68,10 @@ func newFamilies() *families {
 	fs.stored = fs.gauge("broker_stored_bytes", "Upper bound of the bytes that an embedded broker stores on disk.")
 	fs.storeFull = fs.gauge("broker_full", "1 if the store refused the last publication for lack of space.")
 	fs.storeLimit = fs.gauge("broker_store_limit_bytes", "Limit of the stored bytes; 0: no limit.")
+
+	fs.nodes = fs.gauge("cluster_nodes", "Nodes of the cluster that this node knows, itself included.", "role")
+	fs.drainingNodes = fs.gauge("cluster_draining_nodes", "Nodes of the cluster that do not take clients and partitions, because they start or are about to end.")
+	fs.links = fs.gauge("cluster_links", "Connections of gateways to this node.")
 	return fs
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/memory"
 	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/cluster"
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/gateway/sse"
 	wsclients "github.com/sluice-push/sluice/push/gateway/websocket"
@@ -54,7 +55,8 @@ func newPlace(t testing.TB) *place {
 	p := &place{metrics: m, hub: h, gateway: gateway.New(h, nil, wsclients.New, sse.NewOneWay), api: api.New(h, &api.Options{Observe: m.ObserveRequest})}
 	m.SetSources(metrics.Sources{
 		Hub: h, Gateway: p.gateway, API: p.api, Broker: b,
-		Tokens: func() (map[string]uint64, int) { return map[string]uint64{"expired": 3}, 2 },
+		Tokens:  func() (map[string]uint64, int) { return map[string]uint64{"expired": 3}, 2 },
+		Cluster: nodes{},
 	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -65,6 +67,18 @@ func newPlace(t testing.TB) *place {
 	})
 	return p
 }
+
+// nodes are the nodes of a cluster: a hub with five links, and two gateways, one of which is draining.
+type nodes struct{}
+
+func (nodes) Set() *cluster.Set {
+	set, _ := cluster.NewSet("", []cluster.Member{
+		{ID: "h", Role: cluster.Hub}, {ID: "g1", Role: cluster.Gateway}, {ID: "g2", Role: cluster.Gateway, Draining: true},
+	})
+	return set
+}
+
+func (nodes) Links() int { return 5 }
 
 // The formats of a scrape.
 const (

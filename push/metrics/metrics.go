@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-push/sluice/push/api"
 	"github.com/sluice-push/sluice/push/broker"
+	"github.com/sluice-push/sluice/push/cluster"
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/hub"
 )
@@ -40,6 +41,11 @@ type Sources struct {
 	Broker  interface{ Stats() broker.Stats }
 	// Tokens returns how many tokens of clients were refused, by reason, and how much is revoked.
 	Tokens func() (refused map[string]uint64, revocations int)
+	// Cluster has the members of the node's cluster, and the number of connections of gateways to this node.
+	Cluster interface {
+		Set() *cluster.Set
+		Links() int
+	}
 }
 
 // Metrics are a node's metrics. Before SetSources is called they contain those of the process only. All methods may be called concurrently.
@@ -146,5 +152,8 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	}
 	if s.Broker != nil {
 		m.collectBroker(to, s.Broker.Stats())
+	}
+	if s.Cluster != nil {
+		m.collectCluster(to, s.Cluster.Set(), s.Cluster.Links())
 	}
 }

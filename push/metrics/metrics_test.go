@@ -57,6 +57,11 @@ func TestScrape(t *testing.T) {
 			{1, "sluice_broker_connected", []string{"kind", "memory"}},
 			{1, "sluice_build_info", []string{"version", "v1"}},
 			{0, "sluice_disconnects_total", []string{"transport", "uni_sse", "code", "3001"}},
+			{0, "sluice_cluster_nodes", []string{"role", "all"}},
+			{1, "sluice_cluster_nodes", []string{"role", "hub"}},
+			{2, "sluice_cluster_nodes", []string{"role", "gateway"}},
+			{1, "sluice_cluster_draining_nodes", nil},
+			{5, "sluice_cluster_links", nil},
 		} {
 			if v := value(got[want.name], want.labels...); v != want.value {
 				t.Errorf("%s: %s%v = %v, want %v", form, want.name, want.labels, v, want.value)

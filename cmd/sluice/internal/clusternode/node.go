@@ -19,6 +19,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-push/sluice/push/broker"
@@ -57,8 +58,8 @@ type Node struct {
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
-	directory *members.Directory // nil before Join
-	links     *link.Server       // nil before ServeLinks, and if there is no listener
+	directory *members.Directory          // nil before Join
+	links     atomic.Pointer[link.Server] // nil before ServeLinks, and if there is no listener
 }
 
 // New returns the part of a node in the cluster of its configuration, which is valid and has a name for it.
@@ -138,7 +139,7 @@ func (n *Node) Known(ctx context.Context) error {
 	}
 }
 
-// Set returns the members of the cluster.
+// Set returns the members of the cluster. It may be called concurrently, after Join.
 func (n *Node) Set() *cluster.Set { return n.directory.Set() }
 
 // ServeLinks lets gateways connect to the listener of the options, and answers them with a broker. failed is called with an error that ends the
@@ -147,22 +148,23 @@ func (n *Node) ServeLinks(b broker.Broker, failed func(error)) {
 	if n.options.Link == nil {
 		return
 	}
-	n.links = link.NewServer(b, &link.Options{
+	links := link.NewServer(b, &link.Options{
 		Node: n.self.ID, Cluster: n.self.Cluster, Secret: n.secret, TLS: n.options.LinkTLS, Logger: n.options.Log,
 	})
+	n.links.Store(links)
 	n.running.Go(func() {
-		if err := n.links.Serve(n.options.Link); err != nil && !errors.Is(err, session.ErrServerClosed) {
+		if err := links.Serve(n.options.Link); err != nil && !errors.Is(err, session.ErrServerClosed) {
 			failed(fmt.Errorf("serve links on %s: %w", n.options.Link.Addr(), err))
 		}
 	})
 }
 
-// Links returns how many connections of gateways there are.
+// Links returns how many connections of gateways there are. It may be called concurrently.
 func (n *Node) Links() int {
-	if n.links == nil {
-		return 0
+	if links := n.links.Load(); links != nil {
+		return links.Links()
 	}
-	return n.links.Links()
+	return 0
 }
 
 // countPeriod is how often the number of clients is announced.
@@ -208,8 +210,8 @@ func (n *Node) Close(ctx context.Context) error {
 	if n.directory != nil {
 		errs = append(errs, n.directory.Close(ctx))
 	}
-	if n.links != nil {
-		errs = append(errs, n.links.Shutdown(ctx))
+	if links := n.links.Load(); links != nil {
+		errs = append(errs, links.Shutdown(ctx))
 	}
 	n.cancel()
 	n.running.Wait()

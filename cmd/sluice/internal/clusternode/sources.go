@@ -34,7 +34,7 @@ func (s *sources) open(cfg *config.Config, leases broker.Leases, log *slog.Logge
 	d := &cfg.Cluster.Discovery
 	switch d.Kind {
 	case config.DiscoverStatic:
-		return hubs(d.Addresses), nil
+		return Hubs(d), nil
 	case config.DiscoverByDNS:
 		return members.NewRegistry(d.Addresses[0], discovery.NewDNS(nil), nil), nil
 	case config.DiscoverByEtcd:
@@ -57,10 +57,14 @@ func (s *sources) open(cfg *config.Config, leases broker.Leases, log *slog.Logge
 	}
 }
 
-// hubs returns the members that a list of addresses names: hubs whose ID is their address.
-func hubs(addresses []string) members.Static {
+// Hubs returns the members that the addresses of a configuration name: hubs whose ID is their address. If the addresses are not those of hubs, there are
+// none.
+func Hubs(d *config.Discovery) members.Static {
+	if d.Kind != config.DiscoverByBroker && d.Kind != config.DiscoverStatic {
+		return nil
+	}
 	var list members.Static
-	for _, a := range addresses {
+	for _, a := range d.Addresses {
 		list = append(list, cluster.Member{ID: a, Role: cluster.Hub, Link: a})
 	}
 	return list
