@@ -104,8 +104,15 @@ var layers = map[string]layer{
 	"push/pace":        {ours: []string{"push"}},
 	"push/timers":      {ours: []string{"timingwheel"}},
 	"push/presence":    {ours: []string{"push", "push/broker"}},
-	"push/hub":         {ours: []string{"push", "push/channel", "push/broker", "push/pace", "push/timers", "push/presence", "timingwheel"}},
-	"push/cluster":     {ours: []string{"push", "push/broker", "discovery"}},
+	"push/relay":       {ours: []string{"push", "push/broker", "push/channel"}},
+	"push/hub": {
+		ours: []string{
+			"push", "push/channel", "push/broker", "push/hub/control", "push/hub/counters", "push/pace", "push/presence", "push/relay", "push/timers", "timingwheel",
+		},
+	},
+	"push/hub/control":  {ours: []string{"push"}},
+	"push/hub/counters": {ours: []string{"push", "push/channel"}},
+	"push/cluster":      {ours: []string{"push", "push/broker", "discovery"}},
 	"push/cluster/members": {
 		ours: []string{"push/broker", "push/cluster", "discovery"}, tests: []string{"go.etcd.io/etcd/client/v3"},
 	},

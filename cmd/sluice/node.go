@@ -46,6 +46,7 @@ type node struct {
 	view    clusternode.Handler
 	broker  broker.Broker
 	hub     *hub.Hub
+	source  broker.Broker    // the hub as the broker of gateways; nil: it serves none
 	revoked *revocation.Book // nil: no tokens are accepted
 	gateway *gateway.Gateway
 	grpc    *grpc.Transport
@@ -140,7 +141,10 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 	n.serveGRPC(o.log)
 	n.serveTCP()
 	if n.cluster != nil {
-		n.cluster.ServeLinks(n.broker, func(err error) { n.failed <- err })
+		if n.link != nil {
+			n.source = n.hub.Source()
+			n.cluster.ServeLinks(n.source, func(err error) { n.failed <- err })
+		}
 		n.cluster.Admit(n.gateway.Len)
 		return nil
 	}
@@ -450,6 +454,9 @@ func (n *node) stop(ctx context.Context) error {
 	}
 	if n.revoked != nil {
 		n.revoked.Close()
+	}
+	if n.source != nil {
+		errs = append(errs, n.source.Close())
 	}
 	if n.hub != nil {
 		errs = append(errs, n.hub.Close())

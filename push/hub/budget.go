@@ -65,7 +65,7 @@ func (h *Hub) measure() (topics []*topic, total int64) {
 				bytes += t.bytes()
 			}
 		}
-		n.counts.logBytes.Store(bytes)
+		n.counts.LogBytes.Store(bytes)
 		total += bytes
 	}
 	return topics, total
@@ -91,6 +91,24 @@ func coldest(topics []*topic) []cold {
 	return out
 }
 
+// shrunk is the newest entry that a stream has forgotten because of the budget.
+type shrunk struct {
+	offset uint64
+	time   int64 // when it was published, in Unix milliseconds
+}
+
+// isShortLocked reports whether the broker may keep entries that the log has forgotten because of the budget. oldest is oldestLocked, and now in Unix
+// milliseconds.
+func (t *topic) isShortLocked(oldest uint64, now int64) bool {
+	if t.shrunk == nil {
+		return false
+	}
+	if age := t.part.namespace.History.Age.Milliseconds(); oldest > t.shrunk.offset || age > 0 && t.shrunk.time < now-age {
+		t.shrunk = nil // the history has what came later, or begins later
+	}
+	return t.shrunk != nil
+}
+
 // shrink forgets all entries of a stream, and returns the freed size.
 func (t *topic) shrink() int64 {
 	t.mu.Lock()
@@ -99,6 +117,8 @@ func (t *topic) shrink() int64 {
 		return 0
 	}
 	before := t.log.Bytes()
-	t.log.Shrink(0)
+	if newest := t.log.Before(push.MaxOffset+1, 1); len(newest) > 0 && t.log.Shrink(0) > 0 {
+		t.shrunk = &shrunk{newest[0].Offset, newest[0].Time}
+	}
 	return before - t.log.Bytes()
 }

@@ -2,65 +2,40 @@ package hub
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
-	"time"
 
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/hub/control"
 	"github.com/sluice-push/sluice/push/pace"
 )
 
-// Target selects the clients that a control message is for: all clients of a user, or one client. At least one of the two must be given. If both
-// are given, both have to match.
-type Target struct {
-	User   string
-	Client string
-}
-
-func (t Target) fits(info *push.ClientInfo) bool {
-	return (t.Client == "" || t.Client == info.Client) && (t.User == "" && t.Client != "" || t.User == info.User)
-}
-
-// command is a control message to the nodes.
-type command struct {
-	Op      string   `json:"op"` // disconnect, unsubscribe, pace or message
-	User    string   `json:"user,omitempty"`
-	Client  string   `json:"client,omitempty"`
-	Channel string   `json:"channel,omitempty"`
-	Except  []string `json:"except,omitempty"`
-	Code    uint32   `json:"code"`
-	Reason  string   `json:"reason"`
-
-	Interval  *time.Duration `json:"interval,omitempty"` // in nanoseconds
-	Bandwidth *int64         `json:"bandwidth,omitempty"`
-
-	Message []byte `json:"message,omitempty"` // of a SendNode
-}
+// Target selects the clients of a user, or one client.
+type Target = control.Target
 
 // Disconnect ends the connections of a target on all nodes, except those of the clients in except. It returns when the nodes have been told, not
 // when the connections have ended.
 //
 // Errors are *push.Error: bad request if the target is empty, internal.
 func (h *Hub) Disconnect(ctx context.Context, t Target, d push.Disconnect, except []string) error {
-	return h.tell(ctx, command{Op: "disconnect", User: t.User, Client: t.Client, Except: except, Code: uint32(d.Code), Reason: d.Reason})
+	return h.tell(ctx, control.Message{Op: control.Disconnect, User: t.User, Client: t.Client, Except: except, Code: uint32(d.Code), Reason: d.Reason})
 }
 
 // Unsubscribe ends a target's subscriptions to a channel on all nodes; an empty name means all channels. It returns when the nodes have been
 // told, not when the subscriptions have ended. Errors are those of Disconnect.
 func (h *Hub) Unsubscribe(ctx context.Context, t Target, name string, u push.Unsubscribe) error {
-	return h.tell(ctx, command{Op: "unsubscribe", User: t.User, Client: t.Client, Channel: name, Code: u.Code, Reason: u.Reason})
+	return h.tell(ctx, control.Message{Op: control.Unsubscribe, User: t.User, Client: t.Client, Channel: name, Code: u.Code, Reason: u.Reason})
 }
 
-func (h *Hub) tell(ctx context.Context, c command) error {
-	if c.User == "" && c.Client == "" {
+func (h *Hub) tell(ctx context.Context, c control.Message) error {
+	if c.Target().IsEmpty() {
 		return push.ErrBadRequest.WithMessage("user or client is missing")
 	}
 	return h.send(ctx, "", c)
 }
 
 // send sends a control message to a node, or to all nodes if node is empty.
-func (h *Hub) send(ctx context.Context, node string, c command) error {
-	payload, err := json.Marshal(c)
+func (h *Hub) send(ctx context.Context, node string, c control.Message) error {
+	payload, err := c.Encode()
 	if err == nil {
 		err = h.broker.Tell(ctx, node, payload)
 	}
@@ -73,7 +48,7 @@ func (h *Hub) send(ctx context.Context, node string, c command) error {
 // SendNode sends a message to the hub with an ID, in whatever process it runs, for its ReceiveNode function. It returns when the broker has the
 // message, which is lost if there is no such hub. The error is a *push.Error: internal.
 func (h *Hub) SendNode(ctx context.Context, id string, message []byte) error {
-	return h.send(ctx, id, command{Op: "message", Message: message})
+	return h.send(ctx, id, control.Message{Op: control.Direct, Message: message})
 }
 
 // ReceiveNode sets the function that receives what other hubs send to this one by SendNode. The function must not block: control messages wait
@@ -82,26 +57,26 @@ func (h *Hub) ReceiveNode(f func(message []byte)) { h.receiver.Store(&f) }
 
 // control executes a control message.
 func (h *Hub) control(payload []byte) {
-	var c command
-	if err := json.Unmarshal(payload, &c); err != nil {
+	c, err := control.Decode(payload)
+	if err != nil {
 		h.options.Logger.Warn("control message malformed", "error", err)
 		return
 	}
-	target := Target{User: c.User, Client: c.Client}
+	target := c.Target()
 	switch c.Op {
-	case "disconnect":
+	case control.Disconnect:
 		for _, s := range h.list() {
-			if target.fits(&s.info) && !slices.Contains(c.Except, s.info.Client) {
+			if target.Fits(&s.info) && !slices.Contains(c.Except, s.info.Client) {
 				s.Disconnect(push.Disconnect{Code: uint16(c.Code), Reason: c.Reason}) //nolint:gosec // was a uint16
 			}
 		}
-	case "unsubscribe":
+	case control.Unsubscribe:
 		h.endAll(target, c.Channel, push.Unsubscribe{Code: c.Code, Reason: c.Reason})
-	case "message":
+	case control.Direct:
 		if f := h.receiver.Load(); f != nil {
 			(*f)(c.Message)
 		}
-	case "pace":
+	case control.Pace:
 		h.paceAll(target, c.Channel, pace.Bounds{Interval: c.Interval, Bandwidth: c.Bandwidth})
 	default:
 		h.options.Logger.Warn("control message unknown", "op", c.Op)
@@ -116,7 +91,7 @@ func (h *Hub) endAll(target Target, name string, u push.Unsubscribe) {
 			continue
 		}
 		for _, sub := range t.subscriptions() {
-			if sub.of == nil && target.fits(&sub.session.info) && sub.endReason.CompareAndSwap(nil, &u) {
+			if sub.of == nil && target.Fits(&sub.session.info) && sub.endReason.CompareAndSwap(nil, &u) {
 				sub.session.wake()
 			}
 		}

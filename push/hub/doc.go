@@ -31,6 +31,11 @@
 // No topic's lock is held while a frame is written. The follower of a partition waits for one thing only: for fan-out that is too far behind a
 // topic. It may also serve some subscribers itself, which does not block.
 //
+// # Gateways
+//
+// [Hub.Source] is the hub as a broker, which push/link serves to gateways (source.go, package relay). The goroutine that follows a partition calls its
+// followers after the logs have the messages. Its loads acquire topics as subscriptions do.
+//
 // # Ownership
 //
 // The hub owns its workers, its janitor, the renewer of leases and the broker attachments. [Hub.Close] ends them and waits for them. A goroutine

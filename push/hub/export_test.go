@@ -71,9 +71,7 @@ func (h *Hub) Acknowledged(name string, at push.Position) {
 
 // Changes returns how many sessions have a pending change of pace.
 func (h *Hub) Changes() int {
-	h.changes.mu.Lock()
-	defer h.changes.mu.Unlock()
-	return len(h.changes.open)
+	return h.changes.Len()
 }
 
 // Waiting returns how many subscriptions wait in the session's pacer.

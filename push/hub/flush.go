@@ -235,7 +235,7 @@ func (sub *Subscription) endForLoss(lost int64, isUnrecoverable bool) {
 		why = slow
 	}
 	if sub.endReason.CompareAndSwap(nil, why) && lost != 0 {
-		n.counts.countLost(lost)
+		n.counts.CountLost(lost)
 	}
 }
 

@@ -9,14 +9,7 @@ import (
 )
 
 // HistoryRequest selects a part of a channel's history.
-type HistoryRequest struct {
-	// Limit is the number of entries at most; 0: only the position, negative: all entries.
-	Limit int
-	// Since excludes the entries at or before it, or with Reverse those at or after it; nil for no bound.
-	Since *push.Position
-	// Reverse asks for the newest entries first.
-	Reverse bool
-}
+type HistoryRequest = channel.HistoryRequest
 
 // History is the answer to a [HistoryRequest]. In value and table mode the entries are the rows. It has the entries that have arrived at this
 // node, up to Position. A publication that the broker has just acknowledged to another node may arrive a little later.
@@ -33,9 +26,15 @@ func (h *Hub) History(ctx context.Context, name string, r HistoryRequest) (Histo
 	if err != nil {
 		return out, err
 	}
-	err = n.withTopic(ctx, name, func(t *topic) (err error) {
-		out, err = t.historyLocked(n, r)
-		return err
+	err = n.withTopic(ctx, name, func(t *topic) error {
+		var ok bool
+		out.Position = t.positionLocked(nil)
+		t.log.Expire(time.Now().UnixMilli())
+		if out.Entries, ok = t.log.History(r, t.oldestLocked()); !ok {
+			out = History{}
+			return push.ErrUnrecoverablePosition
+		}
+		return nil
 	})
 	return out, err
 }
@@ -58,32 +57,4 @@ func (n *namespace) withTopic(ctx context.Context, name string, f func(t *topic)
 // oldestLocked returns the offset up to which History shows no entries.
 func (t *topic) oldestLocked() uint64 {
 	return max(t.log.Beyond(t.part.namespace.History), t.log.Floor())
-}
-
-func (t *topic) historyLocked(n *namespace, r HistoryRequest) (History, error) {
-	out := History{Position: t.positionLocked(nil)}
-	t.log.Expire(time.Now().UnixMilli())
-	oldest := t.oldestLocked()
-	if r.Since != nil && *r.Since == (push.Position{}) && !r.Reverse {
-		r.Since = nil // all entries
-	}
-	switch {
-	case r.Since == nil && r.Reverse:
-		out.Entries = t.log.Before(push.MaxOffset+1, r.Limit)
-	case r.Since == nil && n.Mode == push.Stream:
-		out.Entries = t.log.Since(oldest, r.Limit)
-	case r.Since == nil:
-		out.Entries = t.log.Since(0, r.Limit) // rows may be older than the removals that are remembered
-	case r.Since.Epoch != "" && r.Since.Epoch != out.Position.Epoch, r.Since.Offset < oldest && !r.Reverse,
-		r.Reverse && n.Mode == push.Stream && oldest > 0 && r.Since.Offset <= oldest:
-		return History{}, push.ErrUnrecoverablePosition
-	case r.Reverse:
-		out.Entries = t.log.Before(r.Since.Offset, r.Limit)
-	default:
-		out.Entries = t.log.Since(r.Since.Offset, r.Limit)
-	}
-	for n.Mode == push.Stream && len(out.Entries) > 0 && r.Reverse && out.Entries[len(out.Entries)-1].Offset <= oldest {
-		out.Entries = out.Entries[:len(out.Entries)-1]
-	}
-	return out, nil
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/hub/counters"
+	"github.com/sluice-push/sluice/push/pace"
 	"github.com/sluice-push/sluice/push/presence"
 	"github.com/sluice-push/sluice/push/timers"
 	"github.com/sluice-push/sluice/timingwheel"
@@ -116,7 +118,7 @@ type Hub struct {
 	loading        chan struct{} // a token for each load under way
 	workers        *workers
 	timers         *timers.Scheduler[*Session]
-	changes        paceChanges
+	changes        pace.Changes[*Session, *Subscription]
 	ctx            context.Context // ends with Close; bounds the work of the hub's own goroutines
 	cancel         context.CancelFunc
 	observer       *Observer                       // nil when nothing is observed
@@ -140,8 +142,8 @@ type Hub struct {
 type namespace struct {
 	Namespace
 	policy     channel.Policy
-	partitions []*partition // complete when New returns
-	counts     counters
+	partitions []*partition      // complete when New returns
+	counts     counters.Counters // a goroutine adds to Delivered once a quantum, not once a delivery
 }
 
 // New returns a hub. It opens the namespaces at the broker and begins to follow their partitions. The broker remains the caller's; the caller
@@ -321,30 +323,38 @@ func (h *Hub) Publish(ctx context.Context, name string, p push.Publication, idem
 
 // publish is Publish for a channel of n and a publication that was checked.
 func (h *Hub) publish(ctx context.Context, n *namespace, name string, p push.Publication, idempotencyKey string) (push.Position, error) {
-	at, err := h.broker.Publish(ctx, name, p, broker.PublishOptions{IdempotencyKey: idempotencyKey})
+	at, err := n.partition(name).store(ctx, name, p, broker.PublishOptions{IdempotencyKey: idempotencyKey})
 	if err != nil {
 		return push.Position{}, h.publishError(&n.counts, name, err)
 	}
-	n.counts.published.Add(1)
-	n.partition(name).acknowledged(at)
 	return at, nil
 }
 
+// store publishes to a channel of the partition. The error is that of the broker.
+func (p *partition) store(ctx context.Context, name string, pub push.Publication, o broker.PublishOptions) (push.Position, error) {
+	at, err := p.hub.broker.Publish(ctx, name, pub, o)
+	if err == nil {
+		p.namespace.counts.Published.Add(1)
+		p.acknowledged(at)
+	}
+	return at, err
+}
+
 // publishError counts an error of the broker, and returns the error for the caller of Publish.
-func (h *Hub) publishError(c *counters, name string, err error) error {
+func (h *Hub) publishError(c *counters.Counters, name string, err error) error {
 	switch {
 	case errors.Is(err, broker.ErrBusy):
-		c.busy.Add(1)
+		c.Busy.Add(1)
 		h.warnBusy(name, err)
 		return push.ErrTooManyRequests.WithMessage("the broker accepts no publications now, try again later")
 	case errors.Is(err, broker.ErrTooLarge):
-		c.tooLarge.Add(1)
+		c.TooLarge.Add(1)
 		return push.ErrLimitExceeded.WithMessage("the publication exceeds the broker's size limit")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		c.failed.Add(1)
+		c.Failed.Add(1)
 		return push.ErrInternal.WithMessage("the broker did not answer in time")
 	default:
-		c.failed.Add(1)
+		c.Failed.Add(1)
 		h.options.Logger.Error("publish failed", "channel", name, "error", err)
 		return push.ErrInternal
 	}

@@ -108,7 +108,7 @@ func (t *topic) join(log *channel.Log) bool {
 	for i := range l.held {
 		log.AppendRetagged(l.held[i].Publication, l.held[i].Retag)
 	}
-	t.log, t.loading = log, nil
+	t.log, t.loading, t.shrunk = log, nil, nil
 	t.keepChangesLocked()
 	t.forgetRecentLocked()
 	t.unrecorded = len(t.subs) > 0
@@ -150,21 +150,8 @@ func (l *loading) hold(m *broker.Message) {
 
 // epochChange waits until the partition has another epoch than the given one.
 func (p *partition) epochChange(ctx context.Context, epoch string) error {
-	for {
-		p.mu.Lock()
-		if p.epoch != epoch {
-			p.mu.Unlock()
-			return nil
-		}
-		if p.waiting == nil {
-			p.waiting = make(chan struct{})
-		}
-		wait := p.waiting
-		p.mu.Unlock()
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return fmt.Errorf("the broker reports another epoch of the partition: %w", ctx.Err())
-		}
+	if err := p.await(ctx, func() bool { return p.epoch != epoch }); err != nil {
+		return fmt.Errorf("the broker reports another epoch of the partition: %w", err)
 	}
+	return nil
 }

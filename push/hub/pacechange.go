@@ -3,10 +3,9 @@ package hub
 import (
 	"context"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/hub/control"
 	"github.com/sluice-push/sluice/push/pace"
 )
 
@@ -18,55 +17,20 @@ func (h *Hub) Pace(ctx context.Context, t Target, name string, b pace.Bounds) er
 	if b.Interval != nil && name == "" {
 		return push.ErrBadRequest.WithMessage("channel is missing: an interval applies to one subscription")
 	}
-	return h.tell(ctx, command{Op: "pace", User: t.User, Client: t.Client, Channel: name, Interval: b.Interval, Bandwidth: b.Bandwidth})
-}
-
-// paceChange is a pending change of a session's pace: the newest setting of each kind. A setting that is nil stays as it is.
-type paceChange struct {
-	bandwidth *int64
-	intervals map[*Subscription]time.Duration // at most one for each subscription
-}
-
-// paceChanges are the changes that sessions have not applied yet. A goroutine may hold a session's lock while it waits for the client, and the
-// goroutine that adds a change must not wait. So a session applies its change in its next flush.
-type paceChanges struct {
-	mu   sync.Mutex
-	open map[*Session]*paceChange
-}
-
-func (o *paceChanges) add(s *Session, set func(*paceChange)) {
-	o.mu.Lock()
-	if o.open == nil {
-		o.open = map[*Session]*paceChange{}
-	}
-	if o.open[s] == nil {
-		o.open[s] = &paceChange{}
-	}
-	set(o.open[s])
-	s.hasChanges.Store(true)
-	o.mu.Unlock()
-	s.wake()
-}
-
-// take removes and returns the change of a session.
-func (o *paceChanges) take(s *Session) paceChange {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	s.hasChanges.Store(false)
-	waiting := o.open[s]
-	delete(o.open, s)
-	if waiting == nil {
-		return paceChange{}
-	}
-	return *waiting
+	return h.tell(ctx, control.Message{Op: control.Pace, User: t.User, Client: t.Client, Channel: name, Interval: b.Interval, Bandwidth: b.Bandwidth})
 }
 
 // paceAll adds a change to the sessions of a target. An interval applies only to subscriptions that exist now.
+//
+// A goroutine may hold a session's lock while it waits for the client, and control messages must not wait. So a session applies its change in
+// its next flush.
 func (h *Hub) paceAll(target Target, name string, b pace.Bounds) {
 	if b.Bandwidth != nil {
 		for _, s := range h.list() {
-			if target.fits(&s.info) {
-				h.changes.add(s, func(c *paceChange) { c.bandwidth = b.Bandwidth })
+			if target.Fits(&s.info) {
+				h.changes.SetBandwidth(s, *b.Bandwidth)
+				s.hasChanges.Store(true)
+				s.wake()
 			}
 		}
 	}
@@ -76,28 +40,31 @@ func (h *Hub) paceAll(target Target, name string, b pace.Bounds) {
 	}
 	if t := n.partition(name).topic(name); t != nil {
 		for _, sub := range t.subscriptions() {
-			if target.fits(&sub.session.info) {
-				h.changes.add(sub.session, func(c *paceChange) {
-					if c.intervals == nil {
-						c.intervals = map[*Subscription]time.Duration{}
-					}
-					c.intervals[sub] = *b.Interval
-				})
+			if s := sub.session; target.Fits(&s.info) {
+				h.changes.SetInterval(s, sub, *b.Interval)
+				s.hasChanges.Store(true)
+				s.wake()
 			}
 		}
 	}
 }
 
+// takeChanges removes and returns the session's pending change.
+func (s *Session) takeChanges() pace.Change[*Subscription] {
+	s.hasChanges.Store(false) // before: a change that is added meanwhile sets it again
+	return s.hub.changes.Take(s)
+}
+
 // applyChangesLocked applies the session's pending change.
 func (s *Session) applyChangesLocked() {
-	change := s.hub.changes.take(s)
+	change := s.takeChanges()
 	if s.closed {
 		return
 	}
-	if change.bandwidth != nil {
-		s.setBandwidthLocked(s.hub.bandwidth(*change.bandwidth))
+	if change.Bandwidth != nil {
+		s.setBandwidthLocked(s.hub.bandwidth(*change.Bandwidth))
 	}
-	for sub, interval := range change.intervals {
+	for sub, interval := range change.Intervals {
 		if slices.Contains(s.subs, sub) {
 			s.setIntervalLocked(sub, interval)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
+	"github.com/sluice-push/sluice/push/relay"
 )
 
 // partition follows one partition of the broker and passes its messages to the topics.
@@ -19,10 +20,11 @@ type partition struct {
 	applied atomic.Uint64 // everything up to this offset is in the topics that are loaded
 	acked   atomic.Uint64 // the newest offset that the broker acknowledged to a publisher of this node
 
-	mu      sync.Mutex // guards epoch, topics and waiting
-	epoch   string
-	topics  map[string]*topic
-	waiting chan struct{} // closed when applied rises or the epoch changes; nil when no goroutine waits
+	mu        sync.Mutex // guards the following
+	epoch     string
+	topics    map[string]*topic
+	waiting   chan struct{}   // closed when applied rises or the epoch changes; nil when no goroutine waits
+	followers relay.Followers // of the hub's Source
 
 	taken chan struct{} // receives when a batch takes the recent entries of the topic for which the follower waits
 
@@ -51,7 +53,7 @@ func (p *partition) attach(ctx context.Context) error {
 
 // Deliver implements broker.Follower. It appends all messages before any subscriber is served, so that a burst leaves in few writes.
 func (p *partition) Deliver(batch []broker.Message) {
-	p.namespace.counts.received.Add(uint64(len(batch)))
+	p.namespace.counts.Received.Add(uint64(len(batch)))
 	p.mu.Lock()
 	for i := range batch {
 		p.found = append(p.found, p.topics[batch[i].Channel])
@@ -67,11 +69,14 @@ func (p *partition) Deliver(batch []broker.Message) {
 			subscribers += n
 		}
 	}
-	p.apply(batch[len(batch)-1].Offset)
+	followers := p.apply(batch[len(batch)-1].Offset)
 	p.hub.workers.serve(p.changed, subscribers)
 	clear(p.found)
 	clear(p.changed)
 	p.found, p.changed = p.found[:0], p.changed[:0]
+	if len(followers) > 0 {
+		followers.Deliver(batch)
+	}
 }
 
 // Gap implements broker.Follower.
@@ -81,17 +86,24 @@ func (p *partition) Gap(channel string, offset uint64) {
 	if t := p.topic(channel); t != nil { // none has an empty name
 		t.gap(offset)
 	}
-	if channel != "" {
-		return
+	var followers relay.List
+	if channel == "" {
+		for _, t := range p.list() {
+			t.gap(offset)
+		}
+		followers = p.apply(offset)
+	} else {
+		p.mu.Lock()
+		followers = p.followers.Gap(channel, offset, p.applied.Load())
+		p.mu.Unlock()
 	}
-	for _, t := range p.list() {
-		t.gap(offset)
-	}
-	p.apply(offset)
+	followers.Each(func(f broker.Follower) { f.Gap(channel, offset) })
 }
 
 // Advance implements broker.Follower.
-func (p *partition) Advance(offset uint64) { p.apply(offset) }
+func (p *partition) Advance(offset uint64) {
+	p.apply(offset).Each(func(f broker.Follower) { f.Advance(offset) })
+}
 
 // Reset implements broker.Follower. All subscriptions end, and their clients subscribe again.
 func (p *partition) Reset(start push.Position) {
@@ -103,18 +115,22 @@ func (p *partition) Reset(start push.Position) {
 	p.acked.Store(0)
 	p.applied.Store(start.Offset)
 	p.wakeLocked()
+	followers := p.followers.Reset()
 	p.mu.Unlock()
 	for _, t := range topics {
 		t.end(push.UnsubscribeInsufficientState)
 		t.unwant()
 	}
+	followers.Each(func(f broker.Follower) { f.Reset(start) })
 }
 
-func (p *partition) apply(offset uint64) {
+// apply notes that everything up to offset is in the topics. It returns the followers that have to be told.
+func (p *partition) apply(offset uint64) relay.List {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.applied.Store(offset)
 	p.wakeLocked()
-	p.mu.Unlock()
+	return p.followers.At(offset)
 }
 
 func (p *partition) wakeLocked() {
@@ -156,9 +172,23 @@ func (p *partition) catchUp(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.hub.options.LoadTimeout)
 	defer cancel()
-	for p.applied.Load() < target {
+	err := p.await(ctx, func() bool { return p.applied.Load() >= target || p.acked.Load() < target })
+	switch {
+	case err == nil:
+		return nil
+	case p.hub.ctx.Err() != nil:
+		return push.ErrInternal.WithMessage("the node is shutting down")
+	default:
+		return push.ErrInternal.WithMessage("the broker did not deliver the publication in time")
+	}
+}
+
+// await waits until isDone returns true. It is called with the lock held, at first and whenever applied has risen or the epoch has changed. The error is
+// that of ctx, or of the hub's context.
+func (p *partition) await(ctx context.Context, isDone func() bool) error {
+	for {
 		p.mu.Lock()
-		if p.applied.Load() >= target || p.acked.Load() < target {
+		if isDone() {
 			p.mu.Unlock()
 			return nil
 		}
@@ -170,12 +200,11 @@ func (p *partition) catchUp(ctx context.Context) error {
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			return push.ErrInternal.WithMessage("the broker did not deliver the publication in time")
+			return ctx.Err()
 		case <-p.hub.ctx.Done():
-			return push.ErrInternal.WithMessage("the node is shutting down")
+			return p.hub.ctx.Err()
 		}
 	}
-	return nil
 }
 
 func (p *partition) topic(name string) *topic {
@@ -194,8 +223,22 @@ func (p *partition) list() []*topic {
 	return out
 }
 
-// acquire returns the topic of a channel, loaded, and adds a hold, which release gives up. Concurrent calls share one load.
+// acquire returns the topic of a channel, loaded, and adds a hold, which release gives up. Concurrent calls share one load. The topic has what catchUp
+// waits for.
 func (p *partition) acquire(ctx context.Context, name string) (*topic, error) {
+	t, err := p.hold(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.catchUp(ctx); err != nil {
+		t.release()
+		return nil, err
+	}
+	return t, nil
+}
+
+// hold is acquire without catchUp.
+func (p *partition) hold(ctx context.Context, name string) (*topic, error) {
 	p.mu.Lock()
 	if p.hub.ctx.Err() != nil {
 		p.mu.Unlock()
@@ -210,10 +253,6 @@ func (p *partition) acquire(ctx context.Context, name string) (*topic, error) {
 	t.holds.Add(1)
 	p.mu.Unlock()
 	if err := t.wait(ctx); err != nil {
-		t.release()
-		return nil, err
-	}
-	if err := p.catchUp(ctx); err != nil {
 		t.release()
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/hub/counters"
 	"github.com/sluice-push/sluice/push/presence"
 )
 
@@ -22,7 +23,7 @@ type Session struct {
 	dirty      atomic.Bool // a flush is wanted; the holder of the lock looks at the bit before and after it releases the lock
 	writable   atomic.Bool // Flush was called: the carrier can take more
 	queued     atomic.Bool // waits for a worker
-	hasChanges atomic.Bool // a change of pace is pending, see paceChanges
+	hasChanges atomic.Bool // a change of pace is pending, see paceAll
 
 	mu      sync.Mutex // guards the fields up to paced; only unlock releases it, except in close
 	subs    []*Subscription
@@ -338,7 +339,7 @@ func (s *Session) subscribeLocked(
 	cursor, outcome := t.log.Subscribe(since, sub.view)
 	if outcome == channel.Fresh && r.Table {
 		t.mu.Unlock()
-		t.part.namespace.counts.countSubscribe(&r, outcome, freshnessOf(r.Since, at, since == nil))
+		t.part.namespace.counts.CountSubscribe(r.Joins, outcome, counters.FreshnessOf(r.Since, at, since == nil))
 		return push.ErrUnrecoverablePosition
 	}
 	deliveries, end, _ := t.log.Read(cursor, sub.view, r.budget(), nil)
@@ -364,7 +365,7 @@ func (s *Session) subscribeLocked(
 	if sub.joins != nil {
 		s.followJoinsLocked(sub.joins)
 	}
-	t.part.namespace.counts.countSubscribe(&r, outcome, freshnessOf(r.Since, at, since == nil))
+	t.part.namespace.counts.CountSubscribe(r.Joins, outcome, counters.FreshnessOf(r.Since, at, since == nil))
 	s.dirty.Store(true) // the log may have more than the answer
 	return nil
 }
@@ -482,7 +483,7 @@ func (s *Session) close(ctx context.Context) {
 		h.timers.Cancel(s.paced.timer)
 	}
 	s.mu.Unlock() // not unlock: a closed session has nothing to flush
-	_ = h.changes.take(s)
+	_ = s.takeChanges()
 	h.mu.Lock()
 	delete(h.sessions, s.info.Client)
 	h.mu.Unlock()

@@ -40,6 +40,7 @@ type topic struct {
 	recent  []*channel.Entry // the newest entries, which no batch has taken yet
 	slimAt  uint64           // the head when slim was last called
 	deltas  *deltas          // nil while no subscription takes differences
+	shrunk  *shrunk          // nil unless the log has forgotten entries for want of memory
 
 	// unrecorded says that the log has something new that is not among the recent entries, and that no batch has seen this flag yet.
 	unrecorded bool
@@ -131,7 +132,7 @@ func (t *topic) joinLocked(sub *Subscription) {
 	if sub.delta != push.NoDelta {
 		t.countDeltasLocked(+1)
 	}
-	t.part.namespace.counts.subscriptions.Add(1)
+	t.part.namespace.counts.Subscriptions.Add(1)
 }
 
 // deltas is what a topic has for subscriptions that take differences.
@@ -169,7 +170,7 @@ func (t *topic) leave(sub *Subscription) {
 	if sub.delta != push.NoDelta {
 		t.countDeltasLocked(-1)
 	}
-	t.part.namespace.counts.subscriptions.Add(-1)
+	t.part.namespace.counts.Subscriptions.Add(-1)
 	switch t.subs = t.subs[:last]; {
 	case last == 0:
 		t.subs, t.unrecorded = nil, false

@@ -20,6 +20,8 @@ type Harness struct {
 	WantedOnly bool
 	// Conflates says that a follower that is slow may get the newest version of a row only, and not those before.
 	Conflates bool
+	// HoldsUp says that a follower that blocks holds up the other followers of its partition too.
+	HoldsUp bool
 	// Durable says that the broker supports durable namespaces. Otherwise it has to refuse them.
 	Durable bool
 	// MaxPublication is the size of the largest publication that the broker stores. It is 0 if the limit is not below 8 MiB.

@@ -142,12 +142,9 @@ func (n *Node) Known(ctx context.Context) error {
 // Set returns the members of the cluster. It may be called concurrently, after Join.
 func (n *Node) Set() *cluster.Set { return n.directory.Set() }
 
-// ServeLinks lets gateways connect to the listener of the options, and answers them with a broker. failed is called with an error that ends the
-// serving. If there is no listener, ServeLinks does nothing.
+// ServeLinks lets gateways connect to the listener of the options, and answers them with a broker, which has to stay open until Close. failed is called
+// with an error that ends the serving.
 func (n *Node) ServeLinks(b broker.Broker, failed func(error)) {
-	if n.options.Link == nil {
-		return
-	}
 	links := link.NewServer(b, &link.Options{
 		Node: n.self.ID, Cluster: n.self.Cluster, Secret: n.secret, TLS: n.options.LinkTLS, Logger: n.options.Log,
 	})
