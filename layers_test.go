@@ -122,16 +122,20 @@ var layers = map[string]layer{
 	"push/compression": {},
 	"push/gateway": {
 		ours: []string{
-			"push", "push/admission", "push/channel", "push/compression", "push/forwarded", "push/hub", "push/origin", "push/pace", "push/presence", "push/protocol", "push/protocol/json", "push/protocol/protobuf",
-			"timingwheel",
+			"push", "push/admission", "push/channel", "push/compression", "push/forwarded", "push/gateway/expiry", "push/gateway/inbox", "push/gateway/route", "push/gateway/settings", "push/hub", "push/origin",
+			"push/presence", "push/protocol", "push/protocol/json", "push/protocol/protobuf", "timingwheel",
 		},
 	},
+	"push/gateway/expiry":     {},
+	"push/gateway/inbox":      {},
+	"push/gateway/route":      {ours: []string{"push"}},
+	"push/gateway/settings":   {ours: []string{"push", "push/hub", "push/pace", "push/protocol"}},
 	"push/gateway/outbox":     {ours: []string{"push", "push/hub"}},
 	"push/gateway/stream":     {ours: []string{"push", "push/compression", "push/gateway", "push/gateway/outbox", "push/hub", "push/protocol"}},
 	"push/gateway/sse":        {ours: []string{"push", "push/gateway", "push/gateway/stream", "push/hub", "push/protocol"}},
 	"push/gateway/httpstream": {ours: []string{"push", "push/gateway", "push/gateway/stream", "push/protocol"}},
 	"push/gateway/clientrpc": {
-		ours:    []string{"push", "push/gateway", "push/protocol", "push/protocol/protobuf"},
+		ours:    []string{"push", "push/gateway", "push/gateway/route", "push/protocol", "push/protocol/protobuf"},
 		foreign: []string{"google.golang.org/grpc", "google.golang.org/protobuf"}, // codes; fields
 	},
 	"push/gateway/grpc/rawstream": {
@@ -169,7 +173,7 @@ var layers = map[string]layer{
 	// The suite of all carriers makes the nodes that it needs.
 	"push/pushtest/carriertest": {
 		ours: []string{
-			"push", "push/broker", "push/broker/memory", "push/delta", "push/gateway", "push/hub", "push/protocol", "push/protocol/json",
+			"push", "push/broker", "push/broker/memory", "push/delta", "push/gateway", "push/gateway/route", "push/hub", "push/protocol", "push/protocol/json",
 			"push/protocol/protobuf", "transport", "websocket",
 		},
 	},

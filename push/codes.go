@@ -64,7 +64,8 @@ func (d Disconnect) Error() string { return fmt.Sprintf("disconnect %d: %s", d.C
 // Reconnect reports whether the code asks the client to connect again.
 func (d Disconnect) Reconnect() bool { return d.Code < 3500 || d.Code >= 4000 && d.Code < 4500 }
 
-// The disconnects of the client protocol. At DisconnectStateInvalidated the SDKs forget the token and the positions of all subscriptions.
+// The disconnects of the client protocol, and two additions of Sluice for nodes of a cluster, which the SDKs treat like every unknown code of their
+// range: they connect again. At DisconnectStateInvalidated the SDKs forget the token and the positions of all subscriptions.
 var (
 	DisconnectConnectionClosed  = Disconnect{3000, "connection closed"}
 	DisconnectShutdown          = Disconnect{3001, "shutdown"}
@@ -77,6 +78,8 @@ var (
 	DisconnectNoPong            = Disconnect{3012, "no pong"}
 	DisconnectTooManyRequests   = Disconnect{3013, "too many requests"}
 	DisconnectStateInvalidated  = Disconnect{3014, "state invalidated"}
+	DisconnectMove              = Disconnect{3100, "move"}          // the client belongs to another gateway, of which it was told before
+	DisconnectWrongGateway      = Disconnect{3101, "wrong gateway"} // the client must not connect to this gateway: it asks for its routes
 	DisconnectInvalidToken      = Disconnect{3500, "invalid token"}
 	DisconnectBadRequest        = Disconnect{3501, "bad request"}
 	DisconnectStale             = Disconnect{3502, "stale"}
@@ -93,7 +96,7 @@ func DisconnectCodes() []uint32 {
 	for _, d := range [...]Disconnect{
 		DisconnectConnectionClosed, DisconnectShutdown, DisconnectServerError, DisconnectExpired, DisconnectSlow, DisconnectWriteError,
 		DisconnectInsufficientState, DisconnectForceReconnect, DisconnectNoPong, DisconnectTooManyRequests, DisconnectStateInvalidated,
-		DisconnectInvalidToken, DisconnectBadRequest, DisconnectStale, DisconnectForceNoReconnect, DisconnectConnectionLimit, DisconnectChannelLimit,
+		DisconnectMove, DisconnectWrongGateway, DisconnectInvalidToken, DisconnectBadRequest, DisconnectStale, DisconnectForceNoReconnect, DisconnectConnectionLimit, DisconnectChannelLimit,
 		DisconnectPermissionDenied, DisconnectNotAvailable,
 	} {
 		out = append(out, uint32(d.Code))

@@ -37,11 +37,11 @@ type Connection struct {
 	Meta []byte
 	// Subscriptions are the server-side subscriptions of the connection (channels, subs), sorted by channel. No channel occurs twice.
 	Subscriptions []ServerSubscription
+	// Claims are the values of claims that Options.Claims names, by name: strings as they are, numbers, true and false as JSON spells them. A claim has no
+	// effect if it is anything else, or longer than [MaxClaimBytes]. Nil: there are none.
+	Claims map[string]string
 	// Capabilities are permissions besides those of the configuration (caps).
 	Capabilities []Capability
-	// Claims are the claims that have no meaning here, by name, for rules that choose gateways. Strings are as they are, numbers and booleans have the
-	// text of their JSON form, and claims of other kinds are left out. nil: there are none.
-	Claims map[string]string
 }
 
 // Subscription is a token of a single subscription.
@@ -122,16 +122,16 @@ type payload struct {
 	subs        map[string]options
 	caps        []capability
 	override    override
-	others      map[string]stdjson.RawMessage // claims that are not known
+	kept        map[string]string // see Connection.Claims
 }
 
-// parsePayload decodes claims. Names of claims are compared exactly; claims that are not known have no effect.
-func parsePayload(data []byte, userClaim string) (*payload, error) {
+// parsePayload decodes claims. Names of claims are compared exactly; claims that are neither known nor kept have no effect.
+func parsePayload(data []byte, userClaim string, keep []string) (*payload, error) {
 	if _, err := json.CompactData(data); err != nil { // bounds the depth, for all who read a part of it; refuses invalid UTF-8
 		return nil, fmt.Errorf("the claims: %w", err)
 	}
 	p := new(payload)
-	known := []member{
+	all, err := members(data, []member{
 		{"iss", &p.issuer},
 		{"aud", &p.audience},
 		{"jti", &p.id},
@@ -147,8 +147,7 @@ func parsePayload(data []byte, userClaim string) (*payload, error) {
 		{"subs", &p.subs},
 		{"caps", &p.caps},
 		{"override", &p.override},
-	}
-	all, err := members(data, known)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("the claims: %w", err)
 	}
@@ -161,29 +160,24 @@ func parsePayload(data []byte, userClaim string) (*payload, error) {
 	case len(p.id) > MaxIDBytes:
 		return nil, fmt.Errorf("the claim jti has %d bytes, at most %d are allowed", len(p.id), MaxIDBytes)
 	}
-	delete(all, userClaim)
-	for _, m := range known {
-		delete(all, m.name)
-	}
-	p.others = all
+	p.kept = scalars(all, keep)
 	return p, push.CheckUser(p.user)
 }
 
-// texts returns the claims that are not known and are single values, as texts.
-func (p *payload) texts() map[string]string {
+// scalars returns the claims with some names that are strings, numbers, true or false, and not too long. They stay valid without the others.
+func scalars(all map[string]stdjson.RawMessage, names []string) map[string]string {
 	var out map[string]string
-	for name, raw := range p.others {
+	for _, name := range names {
+		raw, ok := all[name]
+		if !ok || raw[0] == '{' || raw[0] == '[' || string(raw) == "null" {
+			continue
+		}
 		text := string(raw)
-		switch raw[0] {
-		case '"':
-			if stdjson.Unmarshal(raw, &text) != nil {
-				continue
-			}
-		case '{', '[', 'n':
+		if raw[0] == '"' && stdjson.Unmarshal(raw, &text) != nil || len(text) > MaxClaimBytes {
 			continue
 		}
 		if out == nil {
-			out = make(map[string]string, len(p.others))
+			out = make(map[string]string, len(names))
 		}
 		out[name] = text
 	}
@@ -293,7 +287,7 @@ func (p *payload) connection() (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Connection{Token: t, Claims: p.texts()}
+	c := &Connection{Token: t, Claims: p.kept}
 	c.Meta, err = value("meta", p.meta, "")
 	if c.Meta != nil && c.Meta[0] != '{' {
 		err = errors.New("the claim meta is not an object")

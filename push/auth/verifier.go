@@ -23,6 +23,8 @@ type Options struct {
 	Audience []string
 	// UserClaim is the claim with the user's ID; empty means sub.
 	UserClaim string
+	// Claims are names of further claims, whose values Connection.Claims has: those that rules for clients ask for. At most [MaxClaims].
+	Claims []string
 	// Leeway is by how much the clocks of the back end and of the node may differ; not negative.
 	Leeway time.Duration
 	// Gate bounds how many signatures are checked at the same time, except those of HS256, HS384 and HS512, which cost next to nothing; nil is no
@@ -50,6 +52,12 @@ const MaxTokenBytes = 64 << 10
 // MaxIDBytes is the longest ID of a token (jti) or of a key (kid) that is accepted, in bytes.
 const MaxIDBytes = 255
 
+// MaxClaims is how many names Options.Claims may have. MaxClaimBytes is the longest value of such a claim that has an effect, in bytes.
+const (
+	MaxClaims     = 64
+	MaxClaimBytes = 255
+)
+
 // NewVerifier returns a verifier. It copies the options. The error says which option is wrong.
 func NewVerifier(o Options) (*Verifier, error) {
 	if len(o.Algorithms) == 0 {
@@ -66,13 +74,19 @@ func NewVerifier(o Options) (*Verifier, error) {
 	if o.Leeway < 0 {
 		return nil, fmt.Errorf("auth: the leeway %v is negative", o.Leeway)
 	}
+	if len(o.Claims) > MaxClaims {
+		return nil, fmt.Errorf("auth: %d claims are asked for, at most %d are allowed", len(o.Claims), MaxClaims)
+	}
+	if slices.Contains(o.Claims, "") {
+		return nil, errors.New("auth: the name of a claim is empty")
+	}
 	if o.UserClaim == "" {
 		o.UserClaim = "sub"
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	o.Algorithms, o.Audience = slices.Clone(o.Algorithms), slices.Clone(o.Audience)
+	o.Algorithms, o.Audience, o.Claims = slices.Clone(o.Algorithms), slices.Clone(o.Audience), slices.Clone(o.Claims)
 	return &Verifier{options: o}, nil
 }
 
@@ -108,7 +122,7 @@ func (v *Verifier) verify(ctx context.Context, token string) (*payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := parsePayload(data, v.options.UserClaim)
+	p, err := parsePayload(data, v.options.UserClaim, v.options.Claims)
 	if err != nil {
 		return nil, &Error{Claims, err}
 	}

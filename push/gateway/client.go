@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/admission"
+	"github.com/sluice-push/sluice/push/gateway/expiry"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/protocol"
 )
@@ -26,8 +27,10 @@ type Carrier interface {
 	Reply(message []byte) error
 	// Ping offers the server's ping and reports whether the connection took it. It never waits.
 	Ping() bool
-	// End tells the client why the connection ends, where the wire can, and ends it. It never waits. The client calls at most one of End and Abort, once.
-	End(d push.Disconnect)
+	// End ends the connection. Before that the client gets what waits, last, which is a frame or nil, and why the connection ends, where the wire can tell
+	// it. A one-way client that has no answer to its connect request yet does not get last. End never waits. The client calls at most one of End and Abort,
+	// once.
+	End(last []byte, d push.Disconnect)
 	// Abort ends the connection at once and drops what waits to be written. It never waits.
 	Abort(d push.Disconnect)
 	// Queued returns how many bytes wait to be written.
@@ -104,8 +107,9 @@ type Client struct {
 	hub       atomic.Pointer[hub.Session] // set when the client has connected
 	connected int64                       // when it did; set before hub is
 
-	identity atomic.Pointer[Identity] // set before hub is; replaced by a refresh
-	expiry   atomic.Pointer[expiry]   // nil until something of the client expires
+	identity atomic.Pointer[Identity]    // set before hub is; replaced by a refresh
+	routing  atomic.Pointer[routing]     // nil until the client has said who it is, and if Options.Routes is nil
+	expiry   atomic.Pointer[expiry.Ends] // nil until something of the client expires
 
 	held  atomic.Bool  // the hub's frames wait until the client has the answer to its connect command
 	asked atomic.Bool  // a one-way client has sent its connect request
@@ -114,13 +118,14 @@ type Client struct {
 	heard atomic.Int64 // when something last came from the client
 
 	released atomic.Bool              // the connection has ended
+	answered atomic.Bool              // the connect command has its answer; the carrier of a one-way client takes that before all else
 	counted  atomic.Pointer[Identity] // whose user has the client among its sessions; nil: none
 
 	// Owned by the goroutine that handles the client's messages.
 	commands, bytes admission.Bucket
 	tooFast         bool // the frame that is handled exceeds Options.BytesPerSession
 
-	inbox *inbox // of emulated clients; nil for others
+	inbox *clientInbox // of emulated clients; nil for others
 
 	beat beat
 }
@@ -129,8 +134,9 @@ type Client struct {
 // reads the address and the header.
 func (c *Client) Arrive(g *Gateway, k *Kind, carrier Carrier, r *http.Request) error {
 	c.gateway, c.kind, c.carrier, c.addr = g, k, carrier, g.addressOf(r)
-	if err := g.admit(c.addr); err != nil {
-		return err
+	if refused := g.admit(c.addr); refused != nil {
+		g.addRoutes(refused, r)
+		return refused
 	}
 	c.from, c.since = g.callerOf(c.addr), g.clock()
 	if k.way == Emulated {
@@ -218,16 +224,24 @@ func (c *Client) Recovered(v any) bool {
 
 // Disconnect implements hub.Carrier. It may be called concurrently, any number of times; the first call counts. A one-way client stays in the hub
 // until it is told: it may be in the middle of its subscriptions.
-func (c *Client) Disconnect(d push.Disconnect) {
+func (c *Client) Disconnect(d push.Disconnect) { c.disconnect(d, nil) }
+
+// disconnect is Disconnect, with a push that the client gets before; nil is none. It reports whether the call is the first.
+func (c *Client) disconnect(d push.Disconnect, last *protocol.Push) bool {
 	if c.ended.Swap(true) {
-		return
+		return false
 	}
 	c.kind.endings.disconnected.Add(uint32(d.Code))
 	c.forgetUser() // a client that is told to connect again may do so before this connection is closed
-	c.carrier.End(d)
+	var frame []byte
+	if last != nil {
+		frame = c.kind.encoder.AppendPush(nil, last)
+	}
+	c.carrier.End(frame, d)
 	if h := c.hub.Load(); h != nil && c.kind.way != OneWay {
 		c.gateway.endSoon(h)
 	}
+	return true
 }
 
 // cut ends the connection without a goodbye, which the client would not read.

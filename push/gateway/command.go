@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/admission"
 	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/gateway/settings"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/protocol"
 )
@@ -74,7 +75,7 @@ func (c *Client) execute(cmd *protocol.Command) error {
 	case protocol.KindUnsubscribe:
 		c.hub.Load().Unsubscribe(cmd.Unsubscribe.Channel)
 		if e := c.expiry.Load(); e != nil {
-			e.set(cmd.Unsubscribe.Channel, 0)
+			e.Set(cmd.Unsubscribe.Channel, 0)
 		}
 		return c.reply(&protocol.Reply{ID: cmd.ID, Kind: protocol.KindUnsubscribe})
 	case protocol.KindSend:
@@ -117,6 +118,7 @@ func (c *Client) connect(ctx context.Context, cmd *protocol.Command) error {
 		}
 	}
 	err = c.reply(&protocol.Reply{ID: cmd.ID, Kind: protocol.KindConnect, Connect: result})
+	c.answered.Store(err == nil)
 	if c.held.Swap(false) {
 		c.Writable()
 	}
@@ -133,17 +135,21 @@ func (c *Client) join(ctx context.Context, r *protocol.ConnectRequest) (result p
 	if err != nil {
 		return result, err
 	}
+	asked, err := settings.Parse("connect.data", r.Data)
+	if err != nil {
+		return result, err
+	}
+	routes, err := c.place(id, r, asked.Channel)
+	if err != nil {
+		return result, err
+	}
 	if !c.countUser(id) {
 		return result, push.DisconnectConnectionLimit
 	}
 	id.Info.Client = newClientID()
-	wish, err := parseWish("connect.data", r.Data)
-	if err != nil {
-		return result, err
-	}
 	c.held.Store(c.kind.way != OneWay && len(id.Subscriptions) > 0)
 	h, err := g.hub.Connect(c.carrier, c.kind.encoder, hub.SessionOptions{
-		Info: id.Info, OneWay: c.kind.way == OneWay, Held: c.held.Load(), Bandwidth: wish.bandwidth(),
+		Info: id.Info, OneWay: c.kind.way == OneWay, Held: c.held.Load(), Bandwidth: asked.BandwidthAsked(),
 	})
 	if err != nil {
 		return result, push.DisconnectShutdown
@@ -170,7 +176,7 @@ func (c *Client) join(ctx context.Context, r *protocol.ConnectRequest) (result p
 		Ping:    uint32(max(interval, 0).Seconds()),
 		Pong:    c.kind.way != OneWay && interval > 0 && g.options.PongTimeout > 0,
 		Node:    g.hub.ID(),
-		Data:    wish.connected(h.Bandwidth()),
+		Data:    asked.Connected(h.Bandwidth(), routes),
 	}
 	result.Expires, result.TTL = ttl(id.Expires)
 	if c.inbox != nil {
@@ -186,6 +192,7 @@ func (c *Client) subscribe(ctx context.Context, id uint32, r *protocol.Subscribe
 	}
 	answer := func(result protocol.SubscribeResult, _ push.Position) error {
 		c.expireSubscription(r.Channel, permission.Expires)
+		c.wants(r.Channel)
 		result.Expires, result.TTL = ttl(permission.Expires)
 		return c.reply(&protocol.Reply{ID: id, Kind: protocol.KindSubscribe, Subscribe: result})
 	}
@@ -216,11 +223,11 @@ func subscribe(ctx context.Context, h *hub.Session, r *protocol.SubscribeRequest
 	case r.Filter != nil:
 		return push.ErrNotAvailable.WithMessage("filters are not supported")
 	}
-	wish, err := parseWish("subscribe.data", r.Data)
+	asked, err := settings.Parse("subscribe.data", r.Data)
 	if err != nil {
 		return err
 	}
-	ask := wish.request(r)
+	ask := asked.Request(r)
 	ask.ChanInfo, ask.Budget, ask.ByServer, ask.JoinLeave = with.info, with.budget, with.byServer, with.joins
 	if r.Recover {
 		ask.Since = &push.Position{Epoch: r.Position.Epoch, Offset: r.Position.Offset}
@@ -230,7 +237,7 @@ func subscribe(ctx context.Context, h *hub.Session, r *protocol.SubscribeRequest
 			return push.ErrUnrecoverablePosition
 		}
 		result := subscribeResult(r, &s)
-		result.Data = wish.subscribed(&s)
+		result.Data = asked.Subscribed(&s)
 		return answer(result, s.Position)
 	})
 }

@@ -4,14 +4,13 @@ import (
 	"context"
 	"slices"
 	"time"
-
-	"github.com/sluice-push/sluice/push"
 )
 
 // drainPeriod is the time between two steps of Drain.
 const drainPeriod = 50 * time.Millisecond
 
 // Drain asks all clients to connect again, to another node, at an even pace over the given time, so that the other nodes do not get all of them at once.
+// With Options.Routes, which must not name this node any more, clients are told to which, as by [Session.Move].
 // From the beginning no new clients are admitted. Commands of clients that are still connected are answered. Drain returns nil when all clients were
 // asked, and the error of ctx if ctx is done first; then call Shutdown. It may be called concurrently with everything but itself.
 func (g *Gateway) Drain(ctx context.Context, over time.Duration) error {
@@ -25,7 +24,7 @@ func (g *Gateway) Drain(ctx context.Context, over time.Duration) error {
 	defer tick.Stop()
 	for asked := 0; asked < len(clients); {
 		for due := drained(len(clients), time.Since(began), over); asked < due; asked++ {
-			clients[asked].Disconnect(push.DisconnectShutdown)
+			clients[asked].sendAway()
 			clients[asked] = nil // so that its memory can be freed before the last one is asked
 		}
 		if asked == len(clients) {

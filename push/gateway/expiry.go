@@ -4,73 +4,12 @@ import (
 	"context"
 	"errors"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/gateway/expiry"
 	"github.com/sluice-push/sluice/push/protocol"
 )
-
-// expiry is when a client's connection and subscriptions end, unless they are refreshed: by the gateway's clock, in milliseconds, with the grace
-// in which a refresh may still come. Only clients of which something ends have one.
-type expiry struct {
-	mu            sync.Mutex // guards what follows
-	connection    int64      // 0: never
-	subscriptions map[string]int64
-}
-
-// next returns the first of the times, 0 if there is none.
-func (e *expiry) next() int64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	first := e.connection
-	for _, at := range e.subscriptions {
-		first = sooner(first, at)
-	}
-	return first
-}
-
-// due returns what has ended at a time, and forgets it.
-func (e *expiry) due(now int64) (connection bool, subscriptions []string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	connection = e.connection > 0 && now >= e.connection
-	for channel, at := range e.subscriptions {
-		if now >= at {
-			subscriptions = append(subscriptions, channel)
-			delete(e.subscriptions, channel)
-		}
-	}
-	return connection, subscriptions
-}
-
-func (e *expiry) setConnection(at int64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.connection = at
-}
-
-// set notes when a subscription ends; 0: never.
-func (e *expiry) set(channel string, at int64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case at == 0:
-		delete(e.subscriptions, channel)
-	case e.subscriptions == nil:
-		e.subscriptions = map[string]int64{channel: at}
-	default:
-		e.subscriptions[channel] = at
-	}
-}
-
-// sooner returns the earlier of two times, of which 0 is none.
-func sooner(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
 
 // endOf returns when something ends that expires, by the gateway's clock and with the grace; 0: never.
 func (g *Gateway) endOf(expires time.Time) int64 {
@@ -90,18 +29,18 @@ func ttl(expires time.Time) (does bool, seconds uint32) {
 }
 
 // expires returns the client's expiry, and makes it if there is none yet.
-func (c *Client) expires() *expiry {
+func (c *Client) expires() *expiry.Ends {
 	if e := c.expiry.Load(); e != nil {
 		return e
 	}
-	c.expiry.CompareAndSwap(nil, new(expiry))
+	c.expiry.CompareAndSwap(nil, new(expiry.Ends))
 	return c.expiry.Load()
 }
 
 // expireAt notes when the connection ends.
 func (c *Client) expireAt(expires time.Time) {
 	if at := c.gateway.endOf(expires); at > 0 || c.expiry.Load() != nil {
-		c.expires().setConnection(at)
+		c.expires().SetConnection(at)
 		c.examineBy(at)
 	}
 }
@@ -109,7 +48,7 @@ func (c *Client) expireAt(expires time.Time) {
 // expireSubscription notes when a subscription ends.
 func (c *Client) expireSubscription(channel string, expires time.Time) {
 	if at := c.gateway.endOf(expires); at > 0 || c.expiry.Load() != nil {
-		c.expires().set(channel, at)
+		c.expires().Set(channel, at)
 		c.examineBy(at)
 	}
 }
@@ -127,7 +66,7 @@ func (c *Client) expire(now int64) bool {
 	if e == nil || h == nil {
 		return true
 	}
-	connection, subscriptions := e.due(now)
+	connection, subscriptions := e.Due(now)
 	if connection {
 		c.Disconnect(push.DisconnectExpired)
 		return false
@@ -156,6 +95,7 @@ func (c *Client) refresh(ctx context.Context, id uint32, token string) error {
 	}
 	found.Info.Client = old.Info.Client
 	c.identity.Store(found)
+	c.claims(found.Claims)
 	if c.gateway.options.Revoked(found) {
 		return push.DisconnectInvalidToken
 	}

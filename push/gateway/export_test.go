@@ -6,6 +6,8 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/gateway/inbox"
+	"github.com/sluice-push/sluice/push/gateway/route"
 	"github.com/sluice-push/sluice/push/hub"
 )
 
@@ -49,7 +51,7 @@ const MostStrange = mostStrange
 const NodeListAge = nodeListAge
 
 // MostInbox is how many frames of one client may wait.
-const MostInbox = mostInbox
+const MostInbox = inbox.Most
 
 // AnswersUnderWay returns how many answers are on their way to other nodes.
 func (g *Gateway) AnswersUnderWay() int {
@@ -66,3 +68,13 @@ func (g *Gateway) Users() int { return g.users.Len() }
 
 // Drained is how many of n clients should have been asked after a part of a time.
 var Drained = drained
+
+// MostQueries is how many requests for routes may be answered at a time.
+const MostQueries = mostQueries
+
+// Answered makes c a client that is connected, as far as Sessions can see.
+func (c *Client) Answered(g *Gateway, known route.Client) {
+	c.gateway, c.connected = g, g.clock()
+	c.routing.Store(&routing{client: known})
+	c.answered.Store(true)
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-push/sluice/internal/logsample"
 	"github.com/sluice-push/sluice/push/admission"
 	"github.com/sluice-push/sluice/push/forwarded"
+	"github.com/sluice-push/sluice/push/gateway/route"
 	"github.com/sluice-push/sluice/push/hub"
 	"github.com/sluice-push/sluice/push/origin"
 )
@@ -34,6 +35,8 @@ type Options struct {
 	// Revoked says whether an identity was taken back since Authenticate returned it. It is asked when [Gateway.EndClients] can find the client, so
 	// that none slips through between the two. nil: none is.
 	Revoked func(id *Identity) bool
+	// Routes says to which gateways of a cluster clients should go; nil: the node is in no cluster, and clients are told of no others.
+	Routes Routes
 	// ExpiryGrace is for how long a connection or a subscription that has expired goes on, so that a refresh may still come; default 25 s, negative:
 	// not at all.
 	ExpiryGrace time.Duration
@@ -159,7 +162,7 @@ type Gateway struct {
 	ctx      context.Context // ends when the gateway closes; bounds commands and streams
 	cancel   context.CancelFunc
 	arriving sync.WaitGroup // clients that are admitted but that their transport does not have yet
-	running  sync.WaitGroup // the heartbeat
+	running  sync.WaitGroup // the heartbeat, and requests for routes
 	leaving  sync.WaitGroup // what goUnlessClosing began
 	buffers  sync.Pool      // *[]byte, in which replies are encoded
 	counts   *counters
@@ -177,6 +180,7 @@ type Gateway struct {
 	closing   bool
 	draining  bool // Drain or Shutdown was called
 	sessions  int
+	queries   int // requests for routes that are being answered
 	addresses map[netip.Addr]*caller
 	ramp      *admission.Ramp
 }
@@ -224,7 +228,7 @@ func New(h *hub.Hub, o *Options, transports ...func(*Gateway) Transport) *Gatewa
 	return g
 }
 
-// Handler returns what serves the client transports, at their paths, and EmulationPath. The body of a request has to arrive within
+// Handler returns what serves the client transports, at their paths, EmulationPath, and [route.Path] with Options.Routes. The body of a request has to arrive within
 // Options.ConnectTimeout.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
@@ -236,7 +240,10 @@ func (g *Gateway) Handler() http.Handler {
 		}
 	}
 	mux.HandleFunc("POST "+EmulationPath, g.serveEmulation)
-	return BoundBodies(g.options.ConnectTimeout, forPages(g.pages, mux))
+	if g.options.Routes != nil {
+		mux.HandleFunc("GET "+route.Path, g.serveRoutes)
+	}
+	return BoundBodies(g.options.ConnectTimeout, g.pages.Handler(mux))
 }
 
 // UpgradeHandler returns the handler of a request that a transport answers without blocking, a WebSocket upgrade, and nil for every other
@@ -288,7 +295,7 @@ func (g *Gateway) Admits() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.draining {
-		return errors.New("the node is shutting down")
+		return errors.New(shuttingDown)
 	}
 	return nil
 }
@@ -325,10 +332,15 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 
 // Refuse answers a request that cannot become a client, and ends its connection, unless that carries other requests as well.
 func Refuse(w http.ResponseWriter, r *http.Request, status int, reason string) {
+	endConnection(w, r)
+	http.Error(w, reason, status)
+}
+
+// endConnection ends the connection of a request with the answer, unless it carries other requests as well.
+func endConnection(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
-	http.Error(w, reason, status)
 }
 
 // newClientID returns an identity in the form of a UUID.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/gateway/expiry"
 	"github.com/sluice-push/sluice/timingwheel"
 )
 
@@ -105,7 +106,7 @@ func (c *Client) examine(now int64) (next int64) {
 	}
 	next = c.pulse(now)
 	if e := c.expiry.Load(); e != nil {
-		next = sooner(next, e.next())
+		next = expiry.Sooner(next, e.Next())
 	}
 	return next
 }

@@ -19,6 +19,8 @@ type Identity struct {
 	Expires time.Time
 	// Subscriptions begin by themselves when the client connects, without asking Permit.
 	Subscriptions []ServerSubscription
+	// Claims are claims of the token, by which Options.Routes may choose gateways for the client. The map must not be changed.
+	Claims map[string]string
 	// Rights are whatever Permit has to know of the client; the gateway passes them on.
 	Rights any
 }

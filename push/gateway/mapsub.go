@@ -9,8 +9,8 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/channel"
+	"github.com/sluice-push/sluice/push/gateway/settings"
 	"github.com/sluice-push/sluice/push/hub"
-	"github.com/sluice-push/sluice/push/pace"
 	"github.com/sluice-push/sluice/push/protocol"
 )
 
@@ -28,7 +28,7 @@ const (
 type mapStep struct {
 	session *hub.Session
 	request *protocol.SubscribeRequest
-	wish    wish // what was asked for with the first step
+	asked   settings.Settings // what was asked for with the first step
 	with    start
 	answer  answering
 }
@@ -58,10 +58,10 @@ func (s *mapStep) state(ctx context.Context) (err error) {
 		ask.Budget.Entries = min(int(r.Limit), mostPageRows)
 	}
 	if r.Cursor == "" {
-		s.wish, err = parseWish("subscribe.data", r.Data)
+		s.asked, err = settings.Parse("subscribe.data", r.Data)
 	} else {
 		ask.Since = &r.Position
-		ask.Cursor, s.wish, err = cutCursor(r.Cursor)
+		ask.Cursor, s.asked, err = cutCursor(r.Cursor)
 	}
 	if err != nil {
 		return err
@@ -78,13 +78,13 @@ func (s *mapStep) state(ctx context.Context) (err error) {
 		Position: page.Position,
 		State:    publicationsOf(page.Deliveries),
 		Quoted:   isQuoted(page.Delta), // SDKs read the data of all pages when they know what was agreed on, with the last
-		Cursor:   joinCursor(page.Cursor, s.wish),
+		Cursor:   joinCursor(page.Cursor, s.asked),
 	}, page.Position)
 }
 
 // stream subscribes a client that has all rows as of a position.
 func (s *mapStep) stream(ctx context.Context) (err error) {
-	s.wish, err = parseWish("subscribe.data", s.request.Data)
+	s.asked, err = settings.Parse("subscribe.data", s.request.Data)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (s *mapStep) stream(ctx context.Context) (err error) {
 
 // live subscribes a client to which nothing but the last rows is missing. recovers says that it was subscribed before.
 func (s *mapStep) live(ctx context.Context, last hub.Rows, recovers bool) error {
-	ask := s.wish.request(s.request)
+	ask := s.asked.Request(s.request)
 	ask.ChanInfo, ask.JoinLeave = s.with.info, s.with.joins
 	ask.Since, ask.Table, ask.Joins = &last.Position, true, !recovers
 	ask.Budget = channel.Budget{Entries: catchUpRows, Bytes: catchUpBytes}
@@ -102,7 +102,7 @@ func (s *mapStep) live(ctx context.Context, last hub.Rows, recovers bool) error 
 		result := subscribeResult(s.request, &told)
 		result.Recovered, result.WasRecovering = recovers, recovers
 		result.State = publicationsOf(last.Deliveries)
-		result.Data = s.wish.subscribed(&told)
+		result.Data = s.asked.Subscribed(&told)
 		return s.answer(result, told.Position)
 	})
 }
@@ -121,28 +121,27 @@ func inOrder(ds []channel.Delivery) {
 
 // SDKs send the data of a subscription with the first step only, and nothing else of it with the last: what it asks for travels in the
 // cursor, as an interval in milliseconds.
-const cursorWish = "~"
+const cursorInterval = "~"
 
-func joinCursor(cursor string, w wish) string {
-	if w.Interval == nil {
+func joinCursor(cursor string, asked settings.Settings) string {
+	if asked.Interval == nil {
 		return cursor
 	}
-	return cursor + cursorWish + strconv.FormatInt(*w.Interval, 10)
+	return cursor + cursorInterval + strconv.FormatInt(*asked.Interval, 10)
 }
 
 // cutCursor takes a cursor apart. One that was not made by joinCursor cannot be continued from.
-func cutCursor(cursor string) (rest string, w wish, err error) {
-	rest, interval, found := strings.Cut(cursor, cursorWish)
+func cutCursor(cursor string) (rest string, asked settings.Settings, err error) {
+	rest, interval, found := strings.Cut(cursor, cursorInterval)
 	if !found {
-		return rest, w, nil
+		return rest, asked, nil
 	}
 	ms, err := strconv.ParseInt(interval, 10, 64)
 	if err == nil {
-		w.Interval = &ms
-		w.bounds, err = pace.BoundsOf(w.Interval, nil)
+		asked, err = settings.OfInterval(ms)
 	}
 	if err != nil {
-		return "", w, push.ErrUnrecoverablePosition
+		return "", asked, push.ErrUnrecoverablePosition
 	}
-	return rest, w, nil
+	return rest, asked, nil
 }

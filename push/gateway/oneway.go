@@ -73,5 +73,7 @@ func (c *Client) Connect(ctx context.Context, r *protocol.ConnectRequest, moved 
 	if err != nil {
 		return told, err
 	}
-	return told, c.beginSubscriptions(ctx, r, &told, moved)
+	err = c.beginSubscriptions(ctx, r, &told, moved)
+	c.answered.Store(err == nil)
+	return told, err
 }

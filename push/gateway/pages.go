@@ -10,39 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/gateway/route"
 	"github.com/sluice-push/sluice/push/origin"
 )
-
-// preflightAge is for how many seconds a browser keeps the answer to a preflight.
-const preflightAge = "600"
-
-// forPages answers preflights and adds what a browser needs to show a page the answer, refusals too, where the page may use the node (Fetch
-// standard, CORS protocol).
-func forPages(pages *origin.Rules, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		from := r.Header.Get("Origin")
-		if from == "" || !pages.Allow(r) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		h := w.Header()
-		h.Set("Access-Control-Allow-Origin", from)
-		h.Set("Access-Control-Allow-Credentials", "true")
-		h.Set("Access-Control-Expose-Headers", "Retry-After")
-		h.Add("Vary", "Origin")
-		if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
-			next.ServeHTTP(w, r)
-			return
-		}
-		h.Set("Access-Control-Allow-Methods", "GET, POST")
-		if fields := r.Header.Get("Access-Control-Request-Headers"); fields != "" {
-			h.Set("Access-Control-Allow-Headers", fields) // what they say is not trusted
-			h.Add("Vary", "Access-Control-Request-Headers")
-		}
-		h.Set("Access-Control-Max-Age", preflightAge)
-		w.WriteHeader(http.StatusNoContent)
-	})
-}
 
 // Allows reports whether the page of a request, if it is of one, may connect.
 func (g *Gateway) Allows(r *http.Request) bool { return g.pages.Allow(r) }
@@ -68,7 +39,7 @@ func (g *Gateway) ClientRefused() { g.counts.client.Add(1) }
 // Waiting returns what serves the paths of clients, with given Options.Origins, until there is a gateway: all are told to come again.
 func Waiting(origins []string, reason string) http.Handler {
 	pages := origin.New(origins)
-	return forPages(pages, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return pages.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if wantsEvents(r) && !pages.Allow(r) {
 			Refuse(w, r, http.StatusForbidden, NotThisOrigin)
 			return
@@ -104,6 +75,32 @@ func RefuseArrival(w http.ResponseWriter, r *http.Request, err error) {
 // RetryAfter returns the value of the header Retry-After for a time: whole seconds, rounded up (RFC 9110, section 10.2.3).
 func RetryAfter(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wait.Seconds()))) }
 
+// RejectClient answers the request of a client that Authenticate, or the connect request, has refused. A browser's EventSource comes again only if the
+// reason is temporary. An error that is none of the client protocol is logged.
+func (g *Gateway) RejectClient(w http.ResponseWriter, r *http.Request, err error) {
+	var e *push.Error
+	var d push.Disconnect
+	switch why := new(NotAdmitted); {
+	case errors.As(err, &why):
+		comeAgain(w, r, why)
+	case errors.As(err, &d) && d.Reconnect():
+		ComeAgain(w, r, http.StatusServiceUnavailable, d.Reason)
+	case errors.As(err, &d):
+		Refuse(w, r, http.StatusForbidden, d.Reason)
+	case errors.As(err, &e) && e.Temporary:
+		ComeAgain(w, r, http.StatusServiceUnavailable, e.Message)
+	case errors.Is(err, push.ErrUnauthorized), errors.Is(err, push.ErrTokenExpired):
+		Refuse(w, r, http.StatusUnauthorized, e.Message)
+	case errors.Is(err, push.ErrPermissionDenied):
+		Refuse(w, r, http.StatusForbidden, e.Message)
+	case errors.As(err, &e):
+		Refuse(w, r, http.StatusBadRequest, e.Message)
+	default:
+		g.options.Logger.Error("client failed to connect", "path", r.URL.Path, "error", err)
+		ComeAgain(w, r, http.StatusInternalServerError, push.ErrInternal.Message)
+	}
+}
+
 // ComeAgain refuses a request for now. A browser's EventSource gives up for ever after any status but 200 (HTML standard, section 9.2), so it is
 // given a stream that ends and says when to come again; every other client gets the status.
 func ComeAgain(w http.ResponseWriter, r *http.Request, status int, reason string) {
@@ -113,13 +110,16 @@ func ComeAgain(w http.ResponseWriter, r *http.Request, status int, reason string
 func comeAgain(w http.ResponseWriter, r *http.Request, why *NotAdmitted) {
 	if !wantsEvents(r) {
 		w.Header().Set("Retry-After", RetryAfter(why.Wait))
+		if len(why.Routes) > 0 {
+			endConnection(w, r)
+			route.Write(w, why.Status, why.Reason, why.Routes)
+			return
+		}
 		Refuse(w, r, why.Status, why.Reason)
 		return
 	}
 	EventHeader(w.Header())
-	if r.ProtoMajor == 1 {
-		w.Header().Set("Connection", "close")
-	}
+	endConnection(w, r)
 	text := strings.NewReplacer("\n", " ", "\r", " ").Replace(why.Reason)
 	_, _ = fmt.Fprintf(w, "%s: %s\n\n", appendRetry(nil, why.Wait), text) // it may be gone
 }

@@ -41,7 +41,7 @@ type Refused struct {
 	Closing uint64 // the gateway was shutting down
 	Full    uint64 // Options.Sessions
 	Address uint64 // Options.SessionsPerAddress
-	Ramp    uint64 // Options.Connects and Options.ConnectsPerAddress
+	Ramp    uint64 // Options.Connects and Options.ConnectsPerAddress, which requests for routes count for; too many of these at a time
 	Origin  uint64 // a page of another origin
 	Request uint64 // what was asked for is not understood, or the connection broke
 	Client  uint64 // a stream whose client, or one of whose subscriptions, was refused

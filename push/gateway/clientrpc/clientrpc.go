@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/gateway"
+	"github.com/sluice-push/sluice/push/gateway/route"
 	"github.com/sluice-push/sluice/push/protocol"
 	"github.com/sluice-push/sluice/push/protocol/protobuf"
 )
@@ -24,12 +25,18 @@ const DisconnectTrailer = "sluice-disconnect-code"
 // follow it if the client has a retry policy (gRFC A6). They do not look at google.rpc.RetryInfo.
 const PushbackTrailer = "grpc-retry-pushback-ms"
 
+// RoutesTrailer is the name of the trailer with the URLs of gateways to which the client may go, the best first, separated by spaces. It is sent if the
+// node is in a cluster, and refuses the client or sends it elsewhere.
+const RoutesTrailer = "sluice-routes"
+
 // Status is how a call ends: a code of gRPC, whose numbers Connect shares, and a text.
 type Status struct {
 	Code codes.Code
 	Text string
 	// Wait is the time after which the client makes its call again; 0: the status does not say.
 	Wait time.Duration
+	// Routes is the value of RoutesTrailer; "": the call has none.
+	Routes string
 }
 
 // Pushback returns the value of PushbackTrailer, "" if the call has none.
@@ -69,11 +76,18 @@ func OfDisconnect(d push.Disconnect) Status {
 	return Status{Code: code, Text: d.Reason}
 }
 
+// OfEnd returns the status of a call that a disconnect has ended, with the gateways to which the client was sent.
+func OfEnd(d push.Disconnect, c *gateway.Client) Status {
+	s := OfDisconnect(d)
+	s.Routes = route.Field(c.Elsewhere())
+	return s
+}
+
 // OfNotAdmitted returns the status of a call whose client was not admitted.
 func OfNotAdmitted(err error) Status {
 	s := Status{Code: codes.Unavailable, Text: err.Error(), Wait: gateway.MinRetry}
 	if why := new(gateway.NotAdmitted); errors.As(err, &why) {
-		s.Wait = why.Wait
+		s.Wait, s.Routes = why.Wait, route.Field(route.URLs(why.Routes))
 	}
 	return s
 }
@@ -84,6 +98,8 @@ func OfRefused(err error) (s Status, unexpected bool) {
 	var d push.Disconnect
 	var e *push.Error
 	switch {
+	case errors.As(err, new(*gateway.NotAdmitted)): // before Disconnect, which it may wrap
+		return OfNotAdmitted(err), false
 	case errors.As(err, &d):
 		s = OfDisconnect(d)
 		if d.Reconnect() {

@@ -31,7 +31,7 @@ const Name = "connect"
 
 // exposed are the headers of responses that pages may read.
 const exposed = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Connect-Content-Encoding, Retry-After, " +
-	clientrpc.PushbackTrailer + ", " + clientrpc.DisconnectTrailer
+	clientrpc.PushbackTrailer + ", " + clientrpc.DisconnectTrailer + ", " + clientrpc.RoutesTrailer
 
 // transport is the [gateway.HTTPTransport].
 type transport struct {
@@ -299,7 +299,7 @@ func (t *transport) serve(x *exchange, kind *gateway.Kind, out connect.Streaming
 	}
 	if why := s.Why(); why != nil {
 		t.limitEnd(x)
-		e := errorOf(clientrpc.OfDisconnect(*why))
+		e := errorOf(clientrpc.OfEnd(*why, &s.Client))
 		e.Meta().Set(clientrpc.DisconnectTrailer, strconv.FormatUint(uint64(why.Code), 10))
 		return e
 	}
@@ -341,6 +341,9 @@ func errorOf(s clientrpc.Status) *connect.Error {
 	if s.Wait > 0 {
 		e.Meta().Set(clientrpc.PushbackTrailer, s.Pushback())
 		e.Meta().Set("Retry-After", gateway.RetryAfter(s.Wait))
+	}
+	if s.Routes != "" {
+		e.Meta().Set(clientrpc.RoutesTrailer, s.Routes)
 	}
 	return e
 }

@@ -149,7 +149,7 @@ func (c *call) pump() error {
 		}
 		if ends != nil {
 			c.stream.SetTrailer(metadata.Pairs(clientrpc.DisconnectTrailer, strconv.FormatUint(uint64(ends.Code), 10)))
-			return errorOf(clientrpc.OfDisconnect(*ends))
+			return endOf(c.stream, clientrpc.OfEnd(*ends, &c.Client))
 		}
 		if c.Written() {
 			c.Writable()
@@ -246,10 +246,13 @@ func requestOf(ctx context.Context, remote string, state *tls.ConnectionState) *
 	return r
 }
 
-// endOf returns the error with which a call ends that is refused, and sets the trailer with the time after which the client calls again.
+// endOf returns the error with which a call ends, and sets the trailers that say when and where the client calls again.
 func endOf(stream grpc.ServerStream, s clientrpc.Status) error {
 	if ms := s.Pushback(); ms != "" {
 		stream.SetTrailer(metadata.Pairs(clientrpc.PushbackTrailer, ms))
+	}
+	if s.Routes != "" {
+		stream.SetTrailer(metadata.Pairs(clientrpc.RoutesTrailer, s.Routes))
 	}
 	return errorOf(s)
 }

@@ -87,15 +87,19 @@ func (o *Outbox) TryWrite(frames []hub.Frame) int {
 			o.refused = true
 			break
 		}
-		if o.options.Frame != nil {
-			o.buf = o.options.Frame(o.buf, &frames[i])
-		} else {
-			o.buf = append(o.buf, frames[i].Bytes...)
-		}
+		o.appendLocked(&frames[i])
 		taken++
 	}
 	o.signal()
 	return taken
+}
+
+func (o *Outbox) appendLocked(f *hub.Frame) {
+	if o.options.Frame != nil {
+		o.buf = o.options.Frame(o.buf, f)
+	} else {
+		o.buf = append(o.buf, f.Bytes...)
+	}
 }
 
 func (o *Outbox) isFullLocked() bool {
@@ -145,9 +149,12 @@ func (o *Outbox) Ping() bool {
 }
 
 // End implements gateway.Carrier: Take returns why.
-func (o *Outbox) End(d push.Disconnect) {
+func (o *Outbox) End(last []byte, d push.Disconnect) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if len(last) > 0 && o.begun && !o.closed {
+		o.appendLocked(&hub.Frame{Bytes: last})
+	}
 	o.ends = &d
 	o.wakeReplyLocked()
 	o.signal()

@@ -94,7 +94,7 @@ func TestWaitingReply(t *testing.T) {
 		want error
 	}{
 		"written": {func(o *outbox.Outbox) { _, _ = o.Take(nil); o.Written() }, nil},
-		"ended":   {func(o *outbox.Outbox) { o.End(push.DisconnectShutdown) }, outbox.ErrEnded},
+		"ended":   {func(o *outbox.Outbox) { o.End(nil, push.DisconnectShutdown) }, outbox.ErrEnded},
 		"closed":  {(*outbox.Outbox).Close, outbox.ErrEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestEnd(t *testing.T) {
 	o := newOutbox()
 	o.Begin(nil)
 	o.TryWrite([]hub.Frame{frame("a")})
-	o.End(push.DisconnectSlow)
+	o.End(nil, push.DisconnectSlow)
 	if o.TryWrite([]hub.Frame{frame("b")}) != 0 || !errors.Is(o.Reply([]byte("c")), outbox.ErrEnded) || o.Ping() {
 		t.Error("something is taken after End")
 	}
@@ -189,7 +189,7 @@ func TestConcurrent(t *testing.T) {
 	go func() {
 		defer close(done)
 		writing.Wait()
-		o.End(push.DisconnectShutdown)
+		o.End(nil, push.DisconnectShutdown)
 	}()
 	var all []byte
 	for {
@@ -386,7 +386,7 @@ func TestModel(t *testing.T) {
 					if m.ended || rapid.IntRange(0, 9).Draw(t, "rarely") > 0 {
 						return // not now
 					}
-					m.o.End(push.DisconnectSlow)
+					m.o.End(nil, push.DisconnectSlow)
 					m.ended = true
 					m.settle()
 				},

@@ -27,8 +27,8 @@ type Conn struct {
 
 // Value is the type of a transport's connections. It embeds a Conn, and is the value of the session.
 type Value interface {
-	// EndSession tells the client why the connection ends, in the way of the wire, and ends the session. It never waits.
-	EndSession(s *session.Session, d push.Disconnect)
+	// EndSession sends a frame, which may be nil, tells the client why the connection ends, in the way of the wire, and ends the session. It never waits.
+	EndSession(s *session.Session, last []byte, d push.Disconnect)
 	// Carrier is that of the embedded Conn.
 	Carrier() *Conn
 }
@@ -136,9 +136,12 @@ func (c *Conn) Ping() bool {
 }
 
 // End implements gateway.Carrier.
-func (c *Conn) End(d push.Disconnect) {
+func (c *Conn) End(last []byte, d push.Disconnect) {
+	if c.Kind().Way() == gateway.OneWay && !c.listens.Load() {
+		last = nil
+	}
 	s := c.session.Load()
-	s.Value().(Value).EndSession(s, d) //nolint:forcetypeassert // a session with a Conn has such a value
+	s.Value().(Value).EndSession(s, last, d) //nolint:forcetypeassert // a session with a Conn has such a value
 }
 
 // Abort implements gateway.Carrier.

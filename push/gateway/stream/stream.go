@@ -260,30 +260,14 @@ func (s *Stream) finish() {
 	}
 }
 
-// Reject answers a request whose client was refused before anything was written. A browser's EventSource tries again only if the reason is temporary.
+// Reject answers a request whose client was refused before anything was written, see gateway.RejectClient.
 func (s *Stream) Reject(err error) {
 	g := s.transport.gateway
 	g.ClientRefused()
-	var e *push.Error
-	var d push.Disconnect
-	switch {
-	case s.r.Context().Err() != nil, g.Context().Err() != nil: // one side is gone, which may well be the error
-	case errors.As(err, &d) && d.Reconnect():
-		gateway.ComeAgain(s.w, s.r, http.StatusServiceUnavailable, d.Reason)
-	case errors.As(err, &d):
-		gateway.Refuse(s.w, s.r, http.StatusForbidden, d.Reason)
-	case errors.As(err, &e) && e.Temporary:
-		gateway.ComeAgain(s.w, s.r, http.StatusServiceUnavailable, e.Message)
-	case errors.Is(err, push.ErrUnauthorized), errors.Is(err, push.ErrTokenExpired):
-		gateway.Refuse(s.w, s.r, http.StatusUnauthorized, e.Message)
-	case errors.Is(err, push.ErrPermissionDenied):
-		gateway.Refuse(s.w, s.r, http.StatusForbidden, e.Message)
-	case errors.As(err, &e):
-		gateway.Refuse(s.w, s.r, http.StatusBadRequest, e.Message)
-	default:
-		g.Options().Logger.Error("stream client failed to connect", "transport", s.transport.name, "error", err)
-		gateway.ComeAgain(s.w, s.r, http.StatusInternalServerError, push.ErrInternal.Message)
+	if s.r.Context().Err() != nil || g.Context().Err() != nil {
+		return // one side is gone, which may well be the error
 	}
+	g.RejectClient(s.w, s.r, err)
 }
 
 // pump writes what waits until the stream ends. The header goes out at once: a client that waits for it is connected then.

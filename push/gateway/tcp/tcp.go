@@ -119,8 +119,8 @@ func (t *Transport) Stats() gateway.TransportStats {
 type conn struct{ sessionconn.Conn }
 
 // EndSession implements sessionconn.Value: the last message is a push that says why.
-func (c *conn) EndSession(s *session.Session, d push.Disconnect) {
-	s.End(goodbye(c.Kind(), d), d)
+func (c *conn) EndSession(s *session.Session, last []byte, d push.Disconnect) {
+	s.End(append(last, goodbye(c.Kind(), d)...), d)
 }
 
 func goodbye(k *gateway.Kind, d push.Disconnect) []byte {

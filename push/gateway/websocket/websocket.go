@@ -222,8 +222,8 @@ func (c *conn) connect(request []byte) {
 }
 
 // EndSession implements sessionconn.Value: the client is sent a close frame, which it answers.
-func (c *conn) EndSession(s *session.Session, d push.Disconnect) {
-	s.EndWait(c.codec.AppendClose(nil, d.Code, d.Reason), d)
+func (c *conn) EndSession(s *session.Session, last []byte, d push.Disconnect) {
+	s.EndWait(c.codec.AppendClose(last, d.Code, d.Reason), d)
 }
 
 // messageBytes is up to about how large messages with several publications are: more bytes do not make them cheaper to send, and clients

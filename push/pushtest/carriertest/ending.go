@@ -13,7 +13,8 @@ import (
 var disconnects = []push.Disconnect{
 	push.DisconnectConnectionClosed, push.DisconnectShutdown, push.DisconnectServerError, push.DisconnectExpired, push.DisconnectSlow,
 	push.DisconnectWriteError, push.DisconnectInsufficientState, push.DisconnectForceReconnect, push.DisconnectNoPong,
-	push.DisconnectTooManyRequests, push.DisconnectStateInvalidated, push.DisconnectInvalidToken, push.DisconnectBadRequest, push.DisconnectStale,
+	push.DisconnectTooManyRequests, push.DisconnectStateInvalidated, push.DisconnectMove, push.DisconnectWrongGateway, push.DisconnectInvalidToken, push.DisconnectBadRequest,
+	push.DisconnectStale,
 	push.DisconnectForceNoReconnect, push.DisconnectConnectionLimit, push.DisconnectChannelLimit, push.DisconnectPermissionDenied,
 	push.DisconnectNotAvailable,
 }

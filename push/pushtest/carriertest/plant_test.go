@@ -30,7 +30,7 @@ type planted struct {
 	write   func(c *conn, frames []hub.Frame) int
 	reply   func(c *conn, message []byte) error
 	ping    func(c *conn) bool
-	end     func(c *conn, d push.Disconnect)
+	end     func(c *conn, last []byte, d push.Disconnect)
 	message func(c *conn, line []byte)
 	closed  func(c *conn, how gateway.Ending)
 	stats   func(s *gateway.TransportStats)
@@ -412,10 +412,10 @@ func (c *conn) Ping() bool {
 	return c.Outbox.Ping()
 }
 
-func (c *conn) End(d push.Disconnect) {
+func (c *conn) End(last []byte, d push.Disconnect) {
 	if c.transport.bugs.end != nil {
-		c.transport.bugs.end(c, d)
+		c.transport.bugs.end(c, last, d)
 		return
 	}
-	c.Outbox.End(d)
+	c.Outbox.End(last, d)
 }

@@ -128,7 +128,7 @@ func handling(f func(c *conn, line []byte)) func() *planted {
 }
 
 // ending changes with what a connection ends.
-func ending(f func(c *conn, d push.Disconnect)) func() *planted {
+func ending(f func(c *conn, last []byte, d push.Disconnect)) func() *planted {
 	return func() *planted { return &planted{end: f} }
 }
 
@@ -161,7 +161,7 @@ var bugs = []bug{
 	{"a secret for all", "connect/answer", twoWay(rewriting(`"node"`, `"session":"s","node"`))},
 	{"counted twice", "connect/answer", twoWay(fixed(planted{stats: func(s *gateway.TransportStats) { s.Opened *= 2 }}))},
 	{"another error", "connect/refused", twoWay(rewriting(`"code":109`, `"code":100`))},
-	{"another code", "connect/refused", twoWay(ending(func(c *conn, _ push.Disconnect) { c.Outbox.End(push.DisconnectBadRequest) }))},
+	{"another code", "connect/refused", twoWay(ending(func(c *conn, _ []byte, _ push.Disconnect) { c.Outbox.End(nil, push.DisconnectBadRequest) }))},
 	{"the request is lost", "connect/refused", twoWay(handling(func(c *conn, line []byte) {
 		c.Request = nil
 		c.handle(line)
@@ -315,7 +315,7 @@ var bugs = []bug{
 	}}))},
 	{"takes what it has no room for", "slow/policies", twoWay(fixed(planted{write: losing}))},
 	{"another code", "slow/policies", twoWay(rewriting(`"code":3008`, `"code":3000`))},
-	{"the end is not told", "slow/policies", oneWay(ending(func(c *conn, _ push.Disconnect) { _ = c.nc.Close() }))},
+	{"the end is not told", "slow/policies", oneWay(ending(func(c *conn, _ []byte, _ push.Disconnect) { _ = c.nc.Close() }))},
 	{"answers without room are lost", "slow/replies", twoWay(fixed(planted{reply: func(c *conn, message []byte) error {
 		if c.Outbox.Queued() >= outbox.Limit {
 			return nil
@@ -335,16 +335,25 @@ var bugs = []bug{
 	{"patience without end", "slow/time-out", twoWay(fixed(planted{patient: true}))},
 	{"counted as left", "slow/time-out", oneWay(fixed(planted{closed: func(c *conn, _ gateway.Ending) { c.Closed(gateway.EndedByClient) }}))},
 
-	{"no goodbye", "end/codes", twoWay(ending(func(c *conn, _ push.Disconnect) { _ = c.nc.Close() }))},
-	{"no reason", "end/codes", oneWay(ending(func(c *conn, d push.Disconnect) { c.Outbox.End(push.Disconnect{Code: d.Code}) }))},
-	{"one code for all", "end/codes", twoWay(ending(func(c *conn, d push.Disconnect) {
-		c.Outbox.End(push.Disconnect{Code: push.DisconnectShutdown.Code, Reason: d.Reason})
+	{"no goodbye", "end/codes", twoWay(ending(func(c *conn, _ []byte, _ push.Disconnect) { _ = c.nc.Close() }))},
+	{"no reason", "end/codes", oneWay(ending(func(c *conn, _ []byte, d push.Disconnect) { c.Outbox.End(nil, push.Disconnect{Code: d.Code}) }))},
+	{"one code for all", "end/codes", twoWay(ending(func(c *conn, _ []byte, d push.Disconnect) {
+		c.Outbox.End(nil, push.Disconnect{Code: push.DisconnectShutdown.Code, Reason: d.Reason})
 	}))},
 	{"something follows the end", "end/codes", twoWay(doubling(`"disconnect"`))},
 	{"not counted by code", "end/codes", twoWay(fixed(planted{stats: func(s *gateway.TransportStats) {
 		s.Left += s.Disconnected[3503]
 		s.Disconnected[3503] = 0
 	}}))},
+	{"a gateway is missing", "routes/told", twoWay(rewriting(`,"wss://self[^"]*"`, ""))},
+	{"no gateways, one way", "routes/told", oneWay(rewriting(`"routes":\[[^]]*\]`, `"routes":[]`))},
+	{"no message", "routes/move", twoWay(dropping(`"message"`, 0))},
+	{"no message, one way", "routes/move", oneWay(dropping(`"message"`, 0))},
+	{"another code", "routes/move", twoWay(ending(func(c *conn, last []byte, _ push.Disconnect) { c.Outbox.End(last, push.DisconnectForceReconnect) }))},
+	{"the wrong gateway", "routes/drain", twoWay(rewriting(`wss://bob`, "wss://ann"))},
+	{"no message", "routes/drain", oneWay(dropping(`"message"`, 0))},
+	{"another code", "routes/wrong gateway", twoWay(ending(func(c *conn, _ []byte, _ push.Disconnect) { c.Outbox.End(nil, push.DisconnectInvalidToken) }))},
+	{"another code, one way", "routes/wrong gateway", oneWay(ending(func(c *conn, _ []byte, _ push.Disconnect) { c.Outbox.End(nil, push.DisconnectInvalidToken) }))},
 	{"no goodbye", "end/shutdown", twoWay(fixed(planted{abrupt: true}))},
 	{"no goodbye, one way", "end/shutdown", oneWay(fixed(planted{abrupt: true}))},
 	{"not counted", "end/statistics", twoWay(fixed(planted{stats: func(s *gateway.TransportStats) { s.Left = min(s.Left, 2) }}))},
@@ -356,7 +365,7 @@ var bugs = []bug{
 	}}))},
 	{"counted twice", "refusal/clients", twoWay(fixed(planted{insists: true}))},
 	{"counted twice, one way", "refusal/clients", oneWay(fixed(planted{insists: true}))},
-	{"another code", "refusal/users", twoWay(ending(func(c *conn, _ push.Disconnect) { c.Outbox.End(push.DisconnectServerError) }))},
+	{"another code", "refusal/users", twoWay(ending(func(c *conn, _ []byte, _ push.Disconnect) { c.Outbox.End(nil, push.DisconnectServerError) }))},
 	{"clients of all users are one", "refusal/users", oneWay(asking(`"token":"[^"]*"`, `"token":"x"`))},
 	{"users are lost", "refusal/users", oneWay(asking(`"token":"[^"]*"`, ""))},
 	{"a user stays", "refusal/users", twoWay(fixed(planted{closed: func(*conn, gateway.Ending) {}}))},
