@@ -135,7 +135,9 @@ func (a *access) identify(c *auth.Connection) (gateway.Identity, error) {
 	case c.User == "" && !a.anonymous:
 		return gateway.Identity{}, errNoUser
 	}
-	id := gateway.Identity{Info: push.ClientInfo{User: c.User, ConnInfo: c.Info}, Expires: c.Expires, Rights: &rights{c.Token, c.Capabilities}}
+	id := gateway.Identity{
+		Info: push.ClientInfo{User: c.User, ConnInfo: c.Info}, Expires: c.Expires, Claims: c.Claims, Rights: &rights{c.Token, c.Capabilities},
+	}
 	for _, s := range c.Subscriptions {
 		id.Subscriptions = append(id.Subscriptions, gateway.ServerSubscription{
 			Channel: s.Channel, Info: s.Info, Data: s.Data, JoinLeave: a.joinsOf(s.Channel).forces(&s.Override),

@@ -16,7 +16,7 @@ import (
 func TestTokensAreNotPassedOver(t *testing.T) {
 	cfg := config.Default()
 	cfg.Auth.Anonymous = true
-	tokens, err := openTokens(&cfg.Auth, newTokenGate(admission.NewLimits(nil), 0), slog.New(slog.DiscardHandler))
+	tokens, err := openTokens(cfg, newTokenGate(admission.NewLimits(nil), 0), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		n.serve(overTLS(descriptors.NewSpare(n.internal, true, o.log), n.internalTLS), newServer(n.crossSite.checkHost(n.internal, n.crossSite.refuseEmbedding(n.internalHandler())), o.log))
 	}
 	limits := admission.NewLimits(o.log, cfg.Limits.Dry...)
-	if n.tokens, err = openTokens(&cfg.Auth, newTokenGate(limits, cfg.Limits.TokenChecks), o.log); err != nil {
+	if n.tokens, err = openTokens(cfg, newTokenGate(limits, cfg.Limits.TokenChecks), o.log); err != nil {
 		return err
 	}
 	keys, err := config.NewKeys(cfg, o.log)
@@ -145,7 +145,9 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 			n.source = n.hub.Source()
 			n.cluster.ServeLinks(n.source, func(err error) { n.failed <- err })
 		}
-		n.cluster.Admit(n.gateway.Len)
+		if err := n.cluster.Admit(n.gateway); err != nil {
+			return err
+		}
 		return nil
 	}
 	n.view.Show(clusternode.Alone(cfg, n.clusterOptions(cfg, o.log), func(m *cluster.Member) {
@@ -267,7 +269,12 @@ func (n *node) openGateway(cfg *config.Config, access *access, counted *admissio
 	limits := capacity.Own().Fill(cfg.Limits)
 	log.Info("serving clients", "max_clients", limits.Sessions, "max_queued_bytes", int64(limits.Backlog))
 	proxies, _ := forwarded.Parse(cfg.TrustedProxies) // the configuration is valid
+	var routes gateway.Routes                         // nil: the node is in no cluster, or not found by clients
+	if n.cluster != nil && n.public != nil {
+		routes = n.cluster
+	}
 	n.gateway = gateway.New(n.hub, &gateway.Options{
+		Routes:             routes,
 		Proxies:            proxies,
 		Authenticate:       access.authenticate,
 		Permit:             access.permit,

@@ -65,7 +65,7 @@ func (c *tokenMakeCmd) Run(env *environment) error {
 	if err != nil {
 		return fmt.Errorf("sign the token: %w", err)
 	}
-	if err := check(&cfg.Auth, token, c.Channel != ""); err != nil {
+	if err := check(cfg, token, c.Channel != ""); err != nil {
 		return fmt.Errorf("a node would not accept this token: %w", err)
 	}
 	_, err = fmt.Fprintln(env.stdout, token)
@@ -178,7 +178,7 @@ func readPrivateKey(file string) (interface{ Public() crypto.PublicKey }, error)
 }
 
 // check checks a token as a node would.
-func check(cfg *config.Auth, token string, isSubscription bool) error {
+func check(cfg *config.Config, token string, isSubscription bool) error {
 	_, _, err := inspect(cfg, token, isSubscription)
 	return err
 }
@@ -187,7 +187,7 @@ func check(cfg *config.Auth, token string, isSubscription bool) error {
 const fetchTime = 10 * time.Second
 
 // inspect returns what a token says, as a token of a connection or of a subscription.
-func inspect(cfg *config.Auth, token string, isSubscription bool) (c *auth.Connection, s *auth.Subscription, err error) {
+func inspect(cfg *config.Config, token string, isSubscription bool) (c *auth.Connection, s *auth.Subscription, err error) {
 	t, err := openTokens(cfg, newTokenGate(admission.NewLimits(nil), 0), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err
@@ -211,7 +211,7 @@ func inspect(cfg *config.Auth, token string, isSubscription bool) (c *auth.Conne
 }
 
 // inspectAny returns what a token says, as that of which it claims to be.
-func inspectAny(cfg *config.Auth, token string) (*auth.Connection, *auth.Subscription, error) {
+func inspectAny(cfg *config.Config, token string) (*auth.Connection, *auth.Subscription, error) {
 	return inspect(cfg, token, isForChannel(token))
 }
 
@@ -237,7 +237,7 @@ func (c *tokenCheckCmd) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	connection, subscription, err := inspectAny(&cfg.Auth, token)
+	connection, subscription, err := inspectAny(cfg, token)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ type tokens struct {
 	connections   *auth.Verifier // nil: none is accepted
 	subscriptions *auth.Verifier
 	sets          []*jwks.Client // to be closed
+	claims        []string       // that routes ask for
 	gate          *admission.Gate
 	log           *slog.Logger
 	warning       logsample.Warning
@@ -45,8 +46,13 @@ func newTokenGate(limits *admission.Limits, atOnce int) *admission.Gate {
 }
 
 // openTokens returns what checks the tokens that a configuration accepts, through a gate. The caller closes it.
-func openTokens(cfg *config.Auth, gate *admission.Gate, log *slog.Logger) (t *tokens, err error) {
-	t = &tokens{gate: gate, log: log}
+func openTokens(c *config.Config, gate *admission.Gate, log *slog.Logger) (t *tokens, err error) {
+	cfg := &c.Auth
+	rules, err := c.Cluster.Route.Rules()
+	if err != nil {
+		return nil, err
+	}
+	t = &tokens{gate: gate, log: log, claims: rules.Claims()}
 	defer func() {
 		if err != nil {
 			t.close()
@@ -89,7 +95,7 @@ func (t *tokens) verifier(key string, j *config.JWT) (*auth.Verifier, error) {
 	}
 	return auth.NewVerifier(auth.Options{
 		Algorithms: j.Algorithms, Keys: auth.Join(sources...), Issuer: j.Issuer, Audience: j.Audience, UserClaim: j.UserClaim,
-		Leeway: time.Duration(j.Leeway), Gate: t.gate,
+		Leeway: time.Duration(j.Leeway), Gate: t.gate, Claims: t.claims,
 	})
 }
 

@@ -47,7 +47,7 @@ func TestBusyTokenChecks(t *testing.T) {
 	for _, dry := range [][]admission.Name{nil, {admission.TokenChecks}} {
 		limits := admission.NewLimits(nil, dry...)
 		gate := admission.NewGate(limits, admission.TokenChecks, 1, 0)
-		tokens, err := openTokens(&cfg.Auth, gate, slog.New(slog.DiscardHandler))
+		tokens, err := openTokens(cfg, gate, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

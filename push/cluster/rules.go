@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -186,6 +187,30 @@ func NewRouter(rules *Rules) (*Router, error) {
 		r.canary = &canary{c.Name, rendezvous.Mix(rendezvous.Hash(c.Name) + 1), c.Share, compileLabels(c.Labels)}
 	}
 	return r, nil
+}
+
+// Claims returns the names of the claims that the rules ask for, sorted, each once.
+func (rules *Rules) Claims() []string {
+	names := map[string]bool{}
+	ask := func(w *When, labels ...Labels) {
+		for name := range w.Claims {
+			names[name] = true
+		}
+		for _, l := range labels {
+			for _, value := range l {
+				if name, ok := claimOf(value); ok {
+					names[name] = true
+				}
+			}
+		}
+	}
+	for i := range rules.Require {
+		ask(&rules.Require[i].When, rules.Require[i].Labels)
+	}
+	for i := range rules.Prefer {
+		ask(&rules.Prefer[i].When, rules.Prefer[i].Order...)
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 func (rules *Rules) check() error {

@@ -109,3 +109,17 @@ func TestRouteDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+// The claims that rules ask for are those of their conditions and those in their labels.
+func TestClaims(t *testing.T) {
+	rules := &cluster.Rules{
+		Require: []cluster.Require{{When: cluster.When{Claims: cluster.Labels{"tier": "vip"}}, Labels: cluster.Labels{"a": "{plan}", "b": "plain"}}},
+		Prefer:  []cluster.Prefer{{Order: []cluster.Labels{{"zone": "{zone}"}, {"zone": "{tier}"}}}},
+	}
+	if got, want := rules.Claims(), []string{"plan", "tier", "zone"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := new(cluster.Rules).Claims(); len(got) != 0 {
+		t.Errorf("%q, want none", got)
+	}
+}

@@ -54,6 +54,8 @@ type Node struct {
 	router  *cluster.Router
 	places  *places
 	sources sources
+	sent    sent
+	moved   atomic.Uint64
 
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
@@ -164,14 +166,19 @@ func (n *Node) Links() int {
 	return 0
 }
 
-// countPeriod is how often the number of clients is announced.
-const countPeriod = time.Second
+// period is how often the number of clients is announced, and how often is looked which clients should move.
+const period = time.Second
 
-// Admit tells the others that the node takes clients and channels. From then on it announces how many clients are connected.
-func (n *Node) Admit(clients func() int) {
+// Admit tells the others that the node takes clients and channels. From then on it announces how many clients are connected, and moves clients that belong
+// to other gateways.
+func (n *Node) Admit(clients Clients) error {
+	rebind, err := n.newRebinder()
+	if err != nil {
+		return err
+	}
 	n.update(func(m *cluster.Member) { m.Draining = false })
 	n.running.Go(func() {
-		tick := time.NewTicker(countPeriod)
+		tick := time.NewTicker(period)
 		defer tick.Stop()
 		for {
 			select {
@@ -179,12 +186,23 @@ func (n *Node) Admit(clients func() int) {
 			case <-n.ctx.Done():
 				return
 			}
-			if count := clients(); count != n.directory.Set().Member(n.self.ID).Sessions {
+			if count := clients.Len(); count != n.directory.Set().Member(n.self.ID).Sessions {
 				n.update(func(m *cluster.Member) { m.Sessions = count })
+			}
+			if rebind == nil {
+				continue
+			}
+			if moved := rebind.step(time.Now(), n.directory.Set(), clients.Sessions()); moved > 0 {
+				n.moved.Add(uint64(moved)) //nolint:gosec // not negative
+				n.options.Log.Info("clients sent to other gateways", "clients", moved)
 			}
 		}
 	})
+	return nil
 }
+
+// Moved returns how many clients were sent to other gateways because they belong there. It may be called concurrently.
+func (n *Node) Moved() uint64 { return n.moved.Load() }
 
 // update changes what the others know of this node.
 func (n *Node) update(change func(*cluster.Member)) {

@@ -2,6 +2,7 @@ package clusternode
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"net"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/sluice-push/sluice/push/broker/memory"
 	"github.com/sluice-push/sluice/push/cluster"
 	"github.com/sluice-push/sluice/push/config"
+	"github.com/sluice-push/sluice/push/gateway"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -175,6 +177,13 @@ func TestSecret(t *testing.T) {
 	}
 }
 
+// crowd is a number of clients of which nothing else is known.
+type crowd int
+
+func (c crowd) Len() int { return int(c) }
+
+func (crowd) Sessions() iter.Seq[gateway.Session] { return func(func(gateway.Session) bool) {} }
+
 // A hub and a gateway find each other, and the gateway's broker asks the hub.
 func TestHubAndGateway(t *testing.T) {
 	ctx := t.Context()
@@ -204,7 +213,12 @@ func TestHubAndGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.ServeLinks(shared, func(err error) { t.Error(err) })
-	h.Admit(func() int { return 0 })
+	admit := func(n *Node, clients int) {
+		if err := n.Admit(crowd(clients)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	admit(h, 0)
 
 	g := newNode("role: gateway\ncluster: {name: c, node: g, discovery: {addresses: ['"+link.Addr().String()+"']}, link: {secret: s}}",
 		Options{Public: listen(t, "tcp", "127.0.0.1:0")})
@@ -220,7 +234,7 @@ func TestHubAndGateway(t *testing.T) {
 	if err := g.Known(ctx); err != nil {
 		t.Fatal(err)
 	}
-	g.Admit(func() int { return 3 })
+	admit(g, 3)
 	testwait.True(t, "the hub knows the gateway and its clients", func() bool {
 		m := h.Set().Member("g")
 		return m != nil && m.Sessions == 3 && !m.Draining

@@ -51,7 +51,7 @@ func write(t *testing.T, name, text string) string {
 }
 
 // process has tokens of a connection and of a subscription, and no others.
-var process = &explain.Process{Inspect: func(_ *config.Auth, token string) (*auth.Connection, *auth.Subscription, error) {
+var process = &explain.Process{Inspect: func(_ *config.Config, token string) (*auth.Connection, *auth.Subscription, error) {
 	switch token {
 	case "connection":
 		return &auth.Connection{Token: auth.Token{User: "ann"}, Claims: map[string]string{"tier": "vip", "plan": "gold"}}, nil, nil

@@ -25,7 +25,7 @@ type Process struct {
 	// Variables are the environment variables, as os.Environ returns them.
 	Variables []string
 	// Inspect checks a token as a node with the configuration does, and returns what it says: one of the two. The error is for people.
-	Inspect func(cfg *config.Auth, token string) (*auth.Connection, *auth.Subscription, error)
+	Inspect func(cfg *config.Config, token string) (*auth.Connection, *auth.Subscription, error)
 	// Permissions returns the rules for clients that a configuration has.
 	Permissions func(cfg *config.Config) permission.Rules
 }
@@ -61,7 +61,7 @@ func (c *Permission) Run(out io.Writer, p *Process) error {
 		return fmt.Errorf("--action: %w", err)
 	}
 	request := &permission.Request{Channel: c.Channel, Action: action, User: c.User, Subscribed: c.Subscribed}
-	if err := c.addToken(p, &cfg.Auth, request); err != nil {
+	if err := c.addToken(p, cfg, request); err != nil {
 		return err
 	}
 	if request.User == "" && !cfg.Auth.Anonymous {
@@ -78,7 +78,7 @@ func (c *Permission) Run(out io.Writer, p *Process) error {
 }
 
 // addToken adds what the token says to the request.
-func (c *Permission) addToken(p *Process, cfg *config.Auth, request *permission.Request) error {
+func (c *Permission) addToken(p *Process, cfg *config.Config, request *permission.Request) error {
 	if c.Token == "" {
 		return nil
 	}

@@ -58,7 +58,7 @@ func (c *Route) Run(out io.Writer, p *Process) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.client(&k.config.Auth, p)
+	client, err := c.client(k.config, p)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (c *Route) Run(out io.Writer, p *Process) error {
 }
 
 // client returns what is known of the client.
-func (c *Route) client(cfg *config.Auth, p *Process) (*cluster.Client, error) {
+func (c *Route) client(cfg *config.Config, p *Process) (*cluster.Client, error) {
 	client := &cluster.Client{User: c.User, Addr: c.Addr, Claims: map[string]string{}, Channel: c.Channel, Random: rand.Uint64()}
 	if c.Token != "" {
 		connection, subscription, err := p.Inspect(cfg, c.Token)

@@ -1,0 +1,141 @@
+package clusternode
+
+import (
+	"iter"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/sluice-push/sluice/push/cluster"
+	"github.com/sluice-push/sluice/push/gateway"
+	"github.com/sluice-push/sluice/push/gateway/route"
+)
+
+var _ gateway.Routes = (*Node)(nil)
+
+// clientOf returns what rules know of a client.
+func clientOf(c *route.Client) cluster.Client {
+	return cluster.Client{User: c.User, Addr: c.Addr, Claims: c.Claims, Channel: c.Channel, Random: rand.Uint64()} //nolint:gosec // spread, not secrecy
+}
+
+// Route implements [gateway.Routes].
+func (n *Node) Route(c *route.Client) []route.Route {
+	client := clientOf(c)
+	var room [cluster.MaxAddresses]*cluster.Member
+	found, err := n.router.Route(room[:0], n.sent.apply(n.directory.Set()), &client)
+	if err != nil {
+		return nil
+	}
+	out := make([]route.Route, 0, len(found))
+	for _, m := range found {
+		if m.ID != n.self.ID || !m.Draining { // a draining node is found if there is no other
+			out = append(out, route.Route{URL: m.Public})
+		}
+	}
+	if len(out) > 0 {
+		n.sent.add(found[0].ID)
+	}
+	return out
+}
+
+// Allows implements [gateway.Routes].
+func (n *Node) Allows(c *route.Client) bool {
+	client := clientOf(c)
+	self := n.directory.Set().Member(n.self.ID)
+	return self == nil || n.router.Allows(self, &client)
+}
+
+// sentBatch is after how many clients the numbers of sessions are counted anew. Clients of one batch may all get the same gateway.
+const sentBatch = 16
+
+// sent counts the clients that were sent to each gateway since the gateways have announced how many they have. Otherwise all clients of a second would
+// get the same gateway. The zero value is ready.
+type sent struct {
+	mu       sync.Mutex
+	base     *cluster.Set // as announced
+	adjusted *cluster.Set // with the clients that were sent
+	counts   map[string]int
+	new      int // clients since adjusted was made
+}
+
+// apply returns a set with the clients that were sent to each gateway since.
+func (s *sent) apply(announced *cluster.Set) *cluster.Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.base != announced {
+		s.base, s.adjusted, s.counts, s.new = announced, announced, map[string]int{}, 0
+	}
+	if s.new >= sentBatch {
+		now := make(map[string]int, len(s.counts))
+		for id, count := range s.counts {
+			if m := announced.Member(id); m != nil {
+				now[id] = m.Sessions + count
+			}
+		}
+		s.adjusted, s.new = announced.WithSessions(now), 0
+	}
+	return s.adjusted
+}
+
+func (s *sent) add(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts[id]++
+	s.new++
+}
+
+// Clients are the clients of a node. A *gateway.Gateway has these methods.
+type Clients interface {
+	// Len returns how many clients are connected.
+	Len() int
+	// Sessions visits them.
+	Sessions() iter.Seq[gateway.Session]
+}
+
+// rebinder moves clients that belong to other gateways. It belongs to one goroutine.
+type rebinder struct {
+	rules    *cluster.Rebind
+	router   *cluster.Router
+	sessions []cluster.Session // of the last step; their memory is used again
+	clients  []gateway.Session // likewise
+}
+
+// newRebinder returns what moves clients; nil: nothing does.
+func (n *Node) newRebinder() (*rebinder, error) {
+	c := &n.config.Cluster.Rebind
+	if c.Rate == 0 || n.self.Public == "" {
+		return nil, nil
+	}
+	cooldown := time.Duration(c.Cooldown)
+	if cooldown == 0 {
+		cooldown = -1 // none
+	}
+	rules, err := cluster.NewRebind(&cluster.RebindOptions{Self: n.self.ID, Router: n.router, Rate: c.Rate, Skew: float64(c.Skew), Cooldown: cooldown})
+	return &rebinder{rules: rules, router: n.router}, err
+}
+
+// step moves the clients that it is time for, and returns how many these are.
+func (r *rebinder) step(now time.Time, set *cluster.Set, sessions iter.Seq[gateway.Session]) (moved int) {
+	for s := range sessions {
+		r.clients = append(r.clients, s)
+		r.sessions = append(r.sessions, cluster.Session{Client: clientOf(s.Client), Since: s.Since})
+	}
+	moves, _ := r.rules.Step(now, set, r.sessions)
+	var room [cluster.MaxAddresses]*cluster.Member
+	for _, m := range moves {
+		urls := []string{m.To.Public}
+		others, _ := r.router.Route(room[:0], set, &r.sessions[m.Session].Client) // an error leaves the first
+		for _, other := range others {
+			if other.ID != m.To.ID {
+				urls = append(urls, other.Public)
+			}
+		}
+		if r.clients[m.Session].Move(urls, 0) {
+			moved++
+		}
+	}
+	clear(r.clients) // their memory can be freed
+	clear(r.sessions)
+	r.clients, r.sessions = r.clients[:0], r.sessions[:0]
+	return moved
+}
