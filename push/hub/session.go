@@ -287,8 +287,8 @@ func (s *Session) isFullLocked() bool {
 	return most > 0 && n >= most
 }
 
-// confirm returns the position from which to resume. If the log has not reached since, confirm asks the broker whether since exists. It returns
-// nil if the position is void, so that the subscription starts fresh.
+// confirm returns the position from which to resume. If the log has not reached since, confirm asks the broker whether since exists. It returns nil
+// if not, so that the subscription starts fresh; but an error if the broker has a new epoch, because this log may be older than what the client has.
 func (t *topic) confirm(ctx context.Context, since *push.Position, v *channel.View) (*push.Position, error) {
 	if since == nil {
 		return nil, nil //nolint:nilnil // nil is a fresh start
@@ -309,10 +309,10 @@ func (t *topic) confirm(ctx context.Context, since *push.Position, v *channel.Vi
 		return since, nil
 	}
 	head, err := t.part.hub.broker.Head(ctx, t.part.id)
-	if err != nil {
+	if err != nil || head.Epoch != epoch { // of which this node has not heard yet
 		return nil, push.ErrInternal.WithMessage("the broker could not check the position")
 	}
-	if head.Epoch != epoch || head.Offset < since.Offset {
+	if head.Offset < since.Offset {
 		return nil, nil //nolint:nilnil // as above
 	}
 	return since, nil

@@ -219,6 +219,24 @@ func TestResumeAboveHead(t *testing.T) {
 	}
 }
 
+// When the broker has a new epoch of which this node has not heard yet, a client that is further than the node is asked to try again. If it began anew
+// here, it would go back to what it was told before.
+func TestResumeAboveHeadNewEpoch(t *testing.T) {
+	r := newRig(t, nil)
+	h := newHub(t, r, spaces(push.History{Size: 100}), nil)
+	at := publishN(t, h, "stream:x", 1, 3)
+	settle(t, h, "stream:x")
+	at.Offset++
+	r.set(func(r *rig) {
+		r.onHead = func(p push.Position) push.Position { return push.Position{Epoch: "new", Offset: p.Offset + 1} }
+	})
+	s := newCarrier(t, open, false).connect(h, client("a"))
+	err := s.Subscribe(testwait.Context(t), hub.SubscribeRequest{Channel: "stream:x", Since: &at}, unwanted(t))
+	if !errors.Is(err, push.ErrInternal) || h.Holds("stream:x") != 0 {
+		t.Errorf("error %v, holds %d", err, h.Holds("stream:x"))
+	}
+}
+
 // When the broker cannot say whether a position is known, the client is asked to try again.
 func TestResumeAboveHeadBrokerFails(t *testing.T) {
 	r := newRig(t, nil)

@@ -225,6 +225,10 @@ func (b *browser) catchUp() {
 			b.cut("the connection ended")
 		}
 		if b.conn == nil {
+			if time.Now().After(deadline) {
+				b.w.t.Errorf("%s cannot connect", b.name)
+				return
+			}
 			b.connect()
 			continue
 		}

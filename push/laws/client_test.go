@@ -273,6 +273,10 @@ func (c *client) catchUp() {
 			c.lost("the connection ended")
 		}
 		if c.conn == nil {
+			if time.Now().After(deadline) {
+				c.w.t.Errorf("%s cannot connect", c.name)
+				return
+			}
 			c.connect()
 			continue
 		}

@@ -40,6 +40,9 @@ type cluster struct {
 	connect    func(ctx context.Context) (broker.Broker, error) // makes a node's broker, if it is not in memory
 	natsServer *natsServer
 	hubs       []*linkedHub      // which the nodes' links lead to
+	placement  placement         // of the hubs
+	returnHub  func(bool)        // has the hub come back that is away; nil: none is
+	loads      countedLoads      // what the hubs load; its channel is a table that viewers see besides; empty: there are no viewers
 	epochs     map[string]string // epochs of the channels at a quiescent point
 	nudging    sync.RWMutex      // held for writing while a publication is made at a quiescent point
 
@@ -184,7 +187,7 @@ func (w *cluster) renew(rng *rand.Rand) {
 }
 
 func (w *cluster) partition(rng *rand.Rand) broker.Partition {
-	return broker.PartitionOf(w.names[rng.IntN(len(w.names))], 2)
+	return broker.PartitionOf(w.names[rng.IntN(len(w.names))], partitions)
 }
 
 // restart restarts the server.
@@ -211,7 +214,7 @@ type participant interface {
 	end()
 }
 
-// run runs all participants for several rounds. After each round it checks the laws.
+// run runs all participants for several rounds. After each round it checks the laws. After a violation there are no more rounds.
 func (w *cluster) run(rounds uint64) {
 	w.seeds.Add(1)
 	var clients []participant
@@ -220,6 +223,11 @@ func (w *cluster) run(rounds uint64) {
 	}
 	for i := range 3 {
 		clients = append(clients, newBrowser(w, i))
+	}
+	if w.loads.channel != "" {
+		for i := range 4 {
+			clients = append(clients, newViewer(w, i))
+		}
 	}
 	for round := range rounds {
 		var publishers, others sync.WaitGroup
@@ -243,7 +251,9 @@ func (w *cluster) run(rounds uint64) {
 		publishers.Wait()
 		close(done)
 		others.Wait()
-		w.checkQuiescent(clients)
+		if w.checkQuiescent(clients); w.t.Failed() {
+			break
+		}
 	}
 	for _, c := range clients {
 		c.end()
@@ -301,8 +311,12 @@ func (w *cluster) bounded(clients int) {
 func (w *cluster) kept() {
 	w.epochs = map[string]string{}
 	deadline := time.Now().Add(*patience)
+	names := w.names
+	if w.loads.channel != "" {
+		names = append(slices.Clone(names), w.loads.channel)
+	}
 	for i := range w.nodes {
-		for _, name := range w.names {
+		for _, name := range names {
 			found, err := w.awaitHistory(i, name, deadline)
 			if err != nil {
 				w.t.Errorf("node %d does not show %s: %v", i, name, err)
@@ -325,9 +339,11 @@ func (w *cluster) kept() {
 // deadline.
 func (w *cluster) awaitHistory(i int, name string, deadline time.Time) (hub.History, error) {
 	all := w.published.of(name, 0, push.MaxOffset)
+	ctx, cancel := context.WithDeadline(w.ctx, deadline)
+	defer cancel()
 	for {
-		found, err := retry(w.ctx, func() (hub.History, error) {
-			return w.node(i).hub.History(w.ctx, name, hub.HistoryRequest{Limit: -1})
+		found, err := retry(ctx, func() (hub.History, error) {
+			return w.node(i).hub.History(ctx, name, hub.HistoryRequest{Limit: -1})
 		})
 		if err != nil || len(all) == 0 || found.Position.Offset >= all[len(all)-1].Offset || time.Now().After(deadline) {
 			return found, err

@@ -11,7 +11,7 @@ type counters struct {
 	seeds, publications, deliveries, differences, rests      atomic.Int64
 	connections, cuts, stalls, resumed, fresh, ended, losses atomic.Int64
 	kills, restarts, lags, gaps, lives                       atomic.Int64
-	linkCuts, linkStalls, hubRestarts                        atomic.Int64
+	linkCuts, linkStalls, hubRestarts, hubMoves, flips       atomic.Int64
 }
 
 func (t *counters) counts() []struct {
@@ -41,6 +41,8 @@ func (t *counters) counts() []struct {
 		{"links cut", &t.linkCuts},
 		{"links stalled", &t.linkStalls},
 		{"hubs restarted", &t.hubRestarts},
+		{"hubs moved", &t.hubMoves},
+		{"flips", &t.flips},
 		{"quiet points", &t.rests},
 	}
 }
@@ -57,7 +59,7 @@ func (t *counters) add(o *counters) {
 func (t *counters) missing() string {
 	var out []string
 	for _, c := range t.counts() {
-		if c.n.Load() == 0 && (c.name != "losses told" || t.seeds.Load() > 100) && (*only == "" || !strings.Contains("nodes killed, broker restarts, lags, gaps, new lives, links cut, links stalled, hubs restarted", c.name)) {
+		if c.n.Load() == 0 && (c.name != "losses told" || t.seeds.Load() > 100) && (*only == "" || !strings.Contains("nodes killed, broker restarts, lags, gaps, new lives, links cut, links stalled, hubs restarted, hubs moved, flips", c.name)) {
 			out = append(out, c.name)
 		}
 	}

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/sluice-push/sluice/push"
+	"github.com/sluice-push/sluice/push/channel"
 	"github.com/sluice-push/sluice/push/delta"
 	"github.com/sluice-push/sluice/push/protocol"
 )
@@ -35,6 +37,7 @@ type version struct{ key, data string }
 type feed struct {
 	name     string
 	mode     push.Mode
+	view     *channel.View // the rows that the client sees; nil: all
 	counters *counters
 
 	asked    bool       // a subscribe command is pending
@@ -42,6 +45,7 @@ type feed struct {
 	lossy    bool       // the node reports lost publications
 	form     push.Delta // the requested form of deltas, and after the answer the granted one
 	pos      push.Position
+	least    uint64 // the client was here when it began anew: a table has no position before its rows have come
 	segments []segment
 	rows     map[string]row
 	versions []version // versions of rows in the order of arrival since the last quiescent point
@@ -80,7 +84,7 @@ func (f *feed) answered(a *protocol.SubscribeResult, asked *protocol.SubscribeRe
 	if f.live {
 		f.fail("subscribed twice")
 	}
-	f.asked, f.live, f.base = false, true, ""
+	f.asked, f.live, f.base, f.least = false, true, "", 0
 	// After a resumption, a row that a sweep had already sent may come once more, in an older version from a node that lags.
 	f.versions = append(f.versions, version{})
 	if f.lossy = bytes.Contains(a.Data, []byte(`"lost":true`)); !a.Delta {
@@ -99,7 +103,13 @@ func (f *feed) answered(a *protocol.SubscribeResult, asked *protocol.SubscribeRe
 		}
 	default:
 		f.counters.fresh.Add(1)
+		if asked.Recover && a.Position.Epoch == f.pos.Epoch {
+			f.least = f.pos.Offset
+		}
 		f.rows, f.pos = map[string]row{}, a.Position
+		if f.mode == push.Stream {
+			f.checkLeast()
+		}
 		f.segments = append(f.segments, segment{from: f.pos.Offset, to: f.pos.Offset})
 	}
 	for i := range a.Publications {
@@ -125,8 +135,16 @@ func (f *feed) rollback(to push.Position) {
 	last.losses = slices.DeleteFunc(last.losses, func(l loss) bool { return l.before > to.Offset })
 }
 
+// checkLeast checks that a subscription that did not resume begins no earlier than where the client was.
+func (f *feed) checkLeast() {
+	if f.pos.Offset < f.least {
+		f.fail("it begins anew at %d, and was at %d already", f.pos.Offset, f.least)
+	}
+}
+
 func (f *feed) move(offset uint64) {
 	f.pos.Offset = offset
+	f.checkLeast()
 	if n := len(f.segments); n > 0 {
 		f.segments[n-1].to = offset
 	}
@@ -239,7 +257,7 @@ func (f *feed) missing(w *published, epoch string) error {
 		return f.broken
 	case !f.live:
 		return errors.New("not subscribed")
-	case f.pos.Epoch != epoch:
+	case f.pos.Epoch != f.view.Epoch(epoch):
 		return fmt.Errorf("in epoch %q, not %q", f.pos.Epoch, epoch)
 	}
 	if f.mode == push.Stream {
@@ -249,6 +267,7 @@ func (f *feed) missing(w *published, epoch string) error {
 		return nil
 	}
 	want := w.rows(f.name)
+	maps.DeleteFunc(want, func(_ string, r row) bool { return !f.view.Matches(map[string]string{"t": r.tags}) })
 	for k, r := range want {
 		if have, ok := f.rows[k]; !ok || have.data != r.data || have.tags != r.tags {
 			return fmt.Errorf("row %q is %v, not %v", k, have, r)

@@ -38,10 +38,14 @@ var clusters = []struct {
 		w.onNATS(t, []fault{(*cluster).kill, (*cluster).restart, (*cluster).lag})
 	}},
 	{"links", func(t *testing.T, w *cluster) {
-		w.onLinks(t, []fault{(*cluster).kill, (*cluster).lag, (*cluster).breakLinks, (*cluster).slowLinks, (*cluster).restartHub})
+		w.loads.channel = "table:flipped"
+		w.onLinks(t, 3, []fault{
+			(*cluster).kill, (*cluster).lag, (*cluster).breakLinks, (*cluster).slowLinks, (*cluster).restartHub, (*cluster).lagHub, (*cluster).moveHub,
+			(*cluster).flip,
+		})
 	}},
 	{"link-lives", func(t *testing.T, w *cluster) {
-		w.onLinks(t, []fault{(*cluster).renew, (*cluster).breakLinks, (*cluster).slowLinks, (*cluster).restartHub})
+		w.onLinks(t, 2, []fault{(*cluster).renew, (*cluster).breakLinks, (*cluster).slowLinks, (*cluster).restartHub})
 	}},
 }
 

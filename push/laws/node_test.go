@@ -99,12 +99,15 @@ type node struct {
 func keptPublications(seed uint64) int { return []int{150, 40, 8}[seed%3] }
 func keptRemovals(seed uint64) int     { return []int{20, 5, 2}[seed%3] }
 
+// partitions is how many partitions each namespace has.
+const partitions = 2
+
 // namespaces returns the namespaces of the nodes.
 func namespaces(durable bool, seed uint64) []hub.Namespace {
 	var out []hub.Namespace
 	for mode := push.Stream; mode <= push.Table; mode++ {
 		ns := hub.Namespace{Deltas: []push.Delta{push.Fossil, push.Merge}}
-		ns.Name, ns.Mode, ns.Partitions = mode.String(), mode, 2
+		ns.Name, ns.Mode, ns.Partitions = mode.String(), mode, partitions
 		ns.History = push.History{Size: keptPublications(seed)}
 		if mode == push.Table {
 			ns.History.Size = keptRemovals(seed)
