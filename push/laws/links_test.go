@@ -2,6 +2,7 @@ package laws_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -14,14 +15,18 @@ import (
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/link"
 	"github.com/sluice-push/sluice/push/broker/memory"
+	"github.com/sluice-push/sluice/push/hub"
 	hublink "github.com/sluice-push/sluice/push/link"
 	"github.com/sluice-push/sluice/push/pushtest"
 	"github.com/sluice-push/sluice/push/pushtest/network"
 )
 
-// linkedHub is a hub of which the nodes know by links. It serves the broker that all hubs share.
+// linkedHub is a hub of which the nodes know by links. It serves the broker that all hubs share, or what a hub of package hub has of it.
 type linkedHub struct {
 	options hublink.Options
+	seed    uint64
+	hub     *hub.Hub // nil if the broker is served as it is
+	source  broker.Broker
 	faulty  *pushtest.Faulty // the shared broker as the hub sees it
 	address string
 	server  *hublink.Server
@@ -37,7 +42,7 @@ func (w *cluster) onLinks(t *testing.T, hubs int, faults []fault) {
 	w.loads.Broker = w.faulty
 	for range hubs {
 		h := &linkedHub{address: "127.0.0.1:0", options: hublink.Options{Secret: "laws", QueueBytes: []int{4 << 20, 20_000, 4_000}[w.seed%3]}}
-		h.faulty = pushtest.NewFaulty(&w.loads)
+		h.seed, h.faulty = w.seed, pushtest.NewFaulty(&w.loads)
 		must(t, h.serve())
 		var err error
 		h.network, err = network.Listen("", h.address, network.Conditions{})
@@ -98,7 +103,14 @@ func (h *linkedHub) serve() error {
 		return err
 	}
 	h.address = ln.Addr().String()
-	h.server, h.served = hublink.NewServer(h.faulty, &h.options), make(chan error, 1)
+	h.source = h.faulty
+	if h.seed%2 == 0 {
+		if h.hub, err = hub.New(context.Background(), h.faulty, namespaces(false, h.seed), nil); err != nil {
+			return errors.Join(err, ln.Close())
+		}
+		h.source = h.hub.Source()
+	}
+	h.server, h.served = hublink.NewServer(h.source, &h.options), make(chan error, 1)
 	server, served := h.server, h.served
 	go func() { served <- server.Serve(ln) }()
 	return nil
@@ -107,6 +119,9 @@ func (h *linkedHub) serve() error {
 func (h *linkedHub) stop() {
 	_ = h.server.Close()
 	<-h.served
+	if h.hub != nil {
+		_, _ = h.source.Close(), h.hub.Close()
+	}
 }
 
 // breakLinks resets some connections between nodes and hubs.
