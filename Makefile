@@ -217,8 +217,8 @@ LIBRARY := ./timingwheel ./workerpool ./codec ./transport/... ./session ./reconn
 	$(patsubst %,./internal/%,buffer datagram deflate eventloop goroutineconn sockopt tlsmem writer proxydial)
 
 .PHONY: vet-others
-vet-others: ## Run go vet for other systems and processors, but for the benchmark, whose peers are not for all
-	@for o in $(OTHERS); do echo "$$o"; for m in $(filter-out ./bench,$(MODULES)); do \
+vet-others: ## Run go vet for other systems and processors, but for the benchmark, whose peers are not for all, and the tests of deploy
+	@for o in $(OTHERS); do echo "$$o"; for m in $(filter-out ./bench ./deploy/check,$(MODULES)); do \
 	(cd $$m && GOOS=$${o%/*} GOARCH=$${o#*/} go vet ./...); done; done; \
 	for o in $(OTHERS_OF_LIBRARY); do echo "$$o, the library"; GOOS=$${o%/*} GOARCH=$${o#*/} go vet $(LIBRARY); done
 
