@@ -78,9 +78,13 @@ readme: deps ## Run every code block of README.md, the guides and the examples' 
 # The long trials, which take some five hours on two processors. They go on after a failure, and end with what failed.
 .PHONY: proof
 proof: ## Run every long trial in turn; five hours
-	@failed=; for trial in proof-session proof-delta proof-websocket proof-hostile proof-rpc proof-replay laws-data interop laws-planted laws autobahn fuzz; do \
+	@failed=; for trial in proof-session proof-delta proof-websocket proof-hostile proof-cutoff proof-rpc proof-replay laws-data interop laws-planted laws autobahn fuzz; do \
 		$(MAKE) $$trial || failed="$$failed $$trial"; done; \
 	[ -z "$$failed" ] || { echo "proof: failed:$$failed" >&2; exit 1; }
+
+.PHONY: proof-cutoff
+proof-cutoff: ## Cut gateways, hubs and NATS off from each other for a minute, in each direction; Linux, four minutes
+	SLUICE_CUT=60s go test -race -count 1 -timeout 30m -v -run '^Test(Gateway|Hub)CutOff$$' ./cmd/sluice
 
 .PHONY: proof-rpc
 proof-rpc: ## Make CALLS calls, ten million by default, while they are canceled and too late, connections cut and servers restarted; an hour

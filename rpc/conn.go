@@ -346,15 +346,15 @@ func (c *Conn) tick(s *session.Session) {
 	case c.received != before:
 		c.pinged = false
 	case c.pinged:
-		s.Abort(errSilent)
+		s.Abort(ErrSilent)
 	case c.speaksControl():
 		c.pinged = true
 		sendControl(s, keyPing, "1")
 	}
 }
 
-// errSilent says that a server did not answer a heartbeat.
-var errSilent = errors.New("rpc: the server has not answered a heartbeat")
+// ErrSilent is why a connection has ended whose server did not answer a heartbeat.
+var ErrSilent = errors.New("rpc: the server has not answered a heartbeat")
 
 // ended fails all calls that wait.
 func (c *Conn) ended(_ *session.Session, info *session.CloseInfo) {

@@ -30,7 +30,7 @@ func (s *Server) follow(ctx context.Context, c *rpc.Call, send func([]byte) erro
 	if err := in.Parse(c.Body()); err != nil {
 		return err
 	}
-	f := &following{queue: newQueue(s.options.QueueBytes)}
+	f, away := &following{queue: newQueue(s.options.QueueBytes)}, s.whenAway()
 	var err error
 	if f.attachment, err = s.broker.Attach(ctx, in.Partition, f.queue); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (s *Server) follow(ctx context.Context, c *rpc.Call, send func([]byte) erro
 	if err := send(wire.AppendStart(nil, wire.Start, start)); err != nil {
 		return err
 	}
-	return f.run(ctx, c.Stopping(), send)
+	return f.run(ctx, away, c.Stopping(), send)
 }
 
 func (s *Server) add(id string, f *following) error {
@@ -65,7 +65,7 @@ func (s *Server) remove(id string) {
 }
 
 // run sends what the queue has.
-func (f *following) run(ctx context.Context, stopping <-chan struct{}, send func([]byte) error) error {
+func (f *following) run(ctx context.Context, away, stopping <-chan struct{}, send func([]byte) error) error {
 	var (
 		spare []item
 		body  []byte
@@ -89,6 +89,8 @@ func (f *following) run(ctx context.Context, stopping <-chan struct{}, send func
 			case <-f.queue.wake:
 			case <-quiet:
 				quiet = nil
+			case <-away:
+				return wire.ErrAway
 			case <-stopping:
 				return nil
 			case <-ctx.Done():

@@ -51,11 +51,12 @@ type Server struct {
 
 	mu      sync.Mutex
 	streams map[string]*following // guarded by mu: the Follow streams by their IDs
+	away    chan struct{}         // guarded by mu: closed while the hub is away from its broker; then there is a new one
 }
 
 // NewServer returns a Server for a broker. Nil options are all defaults.
 func NewServer(b broker.Broker, o *Options) *Server {
-	s := &Server{broker: b, streams: map[string]*following{}}
+	s := &Server{broker: b, streams: map[string]*following{}, away: make(chan struct{})}
 	if o != nil {
 		s.options = *o
 	}
@@ -118,19 +119,52 @@ func isLocal(a net.Addr) bool {
 // returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error { return s.rpc.Shutdown(ctx) }
 
+// SetAway says whether the hub has lost its broker. While it has, all calls but hello are refused before they take effect, and streams end, so that
+// gateways go to other hubs. Links stay open. A hub that knew nothing of this would serve what it has as if there were nothing newer.
+func (s *Server) SetAway(isAway bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case isAway == isClosed(s.away):
+	case isAway:
+		close(s.away)
+	default:
+		s.away = make(chan struct{})
+	}
+}
+
+// whenAway returns a channel that is closed while the hub is away from its broker.
+func (s *Server) whenAway() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.away
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // Close ends all links at once.
 func (s *Server) Close() error { return s.rpc.Close() }
 
 // Links returns the number of connections of gateways.
 func (s *Server) Links() int { return s.rpc.Stats().Conns }
 
-// admit refuses calls without the secret.
+// admit refuses calls without the secret, and all but hello while the hub is away from its broker.
 func (s *Server) admit(ctx context.Context, c *rpc.Call, dst []byte, next rpc.Func) ([]byte, error) {
 	if s.options.Secret != "" {
 		given, _ := c.Metadata(wire.SecretKey)
 		if subtle.ConstantTimeCompare([]byte(given), []byte(s.options.Secret)) != 1 {
 			return nil, wire.AnswerError(wire.ErrDenied)
 		}
+	}
+	if c.Method() != wire.Hello && isClosed(s.whenAway()) {
+		return nil, wire.AnswerError(wire.ErrAway)
 	}
 	out, err := next(ctx, c, dst)
 	if err != nil {
@@ -187,7 +221,7 @@ func (s *Server) listen(ctx context.Context, c *rpc.Call, send func([]byte) erro
 	if err != nil {
 		return err
 	}
-	failed := make(chan error, 1)
+	away, failed := s.whenAway(), make(chan error, 1)
 	var begun sync.WaitGroup // no control message goes before the empty one
 	begun.Add(1)
 	stop, err := s.broker.Listen(ctx, node, func(payload []byte) {
@@ -211,6 +245,8 @@ func (s *Server) listen(ctx context.Context, c *rpc.Call, send func([]byte) erro
 	select {
 	case err := <-failed:
 		return err
+	case <-away:
+		return wire.ErrAway
 	case <-c.Stopping():
 		return nil
 	case <-ctx.Done():

@@ -298,8 +298,13 @@ func isAway(err error, again bool) bool {
 	case errors.As(err, &dial), errors.Is(err, errNoHub), rpc.Refused(err):
 		return true
 	}
-	code := rpc.CodeOf(err) // a hub that ends cancels what is under way
-	return again && (code == rpc.Lost || code == rpc.Canceled || code == wire.CodeNoStream)
+	switch rpc.CodeOf(err) {
+	case wire.CodeAway:
+		return true
+	case rpc.Lost, rpc.Canceled, wire.CodeNoStream: // a hub that ends cancels what is under way
+		return again
+	}
+	return false
 }
 
 // Stats implements broker.Broker.

@@ -79,13 +79,16 @@ func (s *conns) get(ctx context.Context, address string, p broker.Partition) (*c
 	return c, err
 }
 
-// use returns the connection. If there is none, it is made, and the caller waits for that. After an attempt that has failed, the caller gets the error at
-// once, and the next attempt is made beside it: so a hub that does not answer holds up no operation for which there is another hub.
+// use returns the connection. If there is none, it is made, and the caller waits for that. After an attempt that has failed, and after silence, the caller
+// gets the error at once, and the next attempt is made beside it: so a hub that does not answer holds up no operation for which there is another hub.
 func (t *slot) use(ctx context.Context, b *Broker, address string) (*conn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.isUpLocked() {
 		return t.conn, nil
+	}
+	if t.conn != nil && t.failed == nil && errors.Is(t.conn.Err(), rpc.ErrSilent) {
+		t.failed = &dialError{address, rpc.ErrSilent} // it would not answer an attempt either
 	}
 	if t.dialed == nil && (t.failed == nil || !time.Now().Before(t.until)) {
 		t.dialed = make(chan struct{})

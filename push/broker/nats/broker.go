@@ -34,7 +34,10 @@ type Broker struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup // everything that Close waits for
 	refused atomic.Uint64  // messages that followers left out
+	lost    atomic.Int64   // how many of the connections are lost
 	full    atomic.Bool    // see broker.Stats
+
+	reconnects atomic.Uint64 // how often a connection was made again
 
 	partitions broker.Table[*partition]
 
@@ -98,7 +101,8 @@ func (b *Broker) start(ctx context.Context) error {
 // clientName is the beginning of the names of our connections.
 const clientName = "sluice "
 
-// connect makes a connection that reconnects by itself, and buffers nothing while it is lost.
+// connect makes a connection that reconnects by itself, and buffers nothing while it is lost. A connection to an external server over which nothing
+// passes any more is lost after silence, as a consumer is. By default it would take minutes, in which Stats says that all is well.
 func (b *Broker) connect(ctx context.Context, purpose string) (*nats.Conn, jetstream.JetStream, error) {
 	options := []nats.Option{
 		nats.Name(clientName + purpose),
@@ -107,11 +111,14 @@ func (b *Broker) connect(ctx context.Context, purpose string) (*nats.Conn, jetst
 		nats.ReconnectJitter(100*time.Millisecond, 300*time.Millisecond),
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			b.lost.Add(1)
 			if b.ctx.Err() == nil {
 				b.opts.Logger.Warn("broker connection lost", "connection", purpose, "error", err)
 			}
 		}),
 		nats.ReconnectHandler(func(*nats.Conn) {
+			b.reconnects.Add(1)
+			b.lost.Add(-1)
 			b.opts.Logger.Warn("broker connection restored", "connection", purpose)
 			b.isBack()
 		}),
@@ -126,6 +133,9 @@ func (b *Broker) connect(ctx context.Context, purpose string) (*nats.Conn, jetst
 	if b.host != nil {
 		url = ""
 		options = append(options, nats.InProcessServer(b.host), nats.Token(b.host.token))
+	} else {
+		options = append(options, nats.PingInterval(heartbeat), nats.MaxPingsOutstanding(int(silence/heartbeat)-1),
+			nats.FlusherTimeout(silence), nats.ReconnectOnFlusherError())
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		options = append(options, nats.Timeout(max(time.Until(deadline), time.Millisecond)))

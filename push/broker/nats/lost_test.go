@@ -44,6 +44,20 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
+// TestSilence: a connection that is open, but over which nothing passes, counts as lost after some seconds, and is made again when something does.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "")
+	b := closing(t, open(t, &nats.Options{URL: p.url()}))
+	if !b.Stats().Connected {
+		t.Error("it is not connected")
+	}
+	p.proxy.silent.Store(true)
+	testwait.True(t, "the connection counts as lost", func() bool { return !b.Stats().Connected })
+	p.proxy.silent.Store(false)
+	testwait.True(t, "the connection is made again", func() bool { return b.Stats().Connected })
+}
+
 // TestNoJetStream: a server without JetStream is refused.
 func TestNoJetStream(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-push/sluice/internal/testwait"
@@ -17,6 +18,7 @@ type proxy struct {
 	mu     sync.Mutex
 	target string                // guarded by mu; empty: connections are closed at once
 	conns  map[net.Conn]struct{} // guarded by mu
+	silent atomic.Bool           // what is received is dropped
 }
 
 func newProxy(t *testing.T) *proxy {
@@ -82,13 +84,22 @@ func (p *proxy) pass(near net.Conn) {
 	var sides sync.WaitGroup
 	for _, c := range [2][2]net.Conn{{near, far}, {far, near}} {
 		sides.Go(func() {
-			_, _ = io.Copy(c[0], c[1])
+			_, _ = io.Copy(writerFunc(func(b []byte) (int, error) {
+				if p.silent.Load() {
+					return len(b), nil
+				}
+				return c[0].Write(b)
+			}), c[1])
 			_ = c[0].Close()
 			_ = c[1].Close()
 		})
 	}
 	sides.Wait()
 }
+
+type writerFunc func(b []byte) (int, error)
+
+func (w writerFunc) Write(b []byte) (int, error) { return w(b) }
 
 // add registers a connection to be cut, unless the target has changed.
 func (p *proxy) add(target string, conns ...net.Conn) bool {

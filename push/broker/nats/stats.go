@@ -2,12 +2,13 @@ package nats
 
 import "github.com/sluice-push/sluice/push/broker"
 
-// Stats returns counters and state. It sends no request to the server.
+// Stats returns counters and state. It sends no request to the server, and does not ask the connections: their methods wait while an attempt to
+// connect again is under way.
 func (b *Broker) Stats() broker.Stats {
 	s := broker.Stats{
 		Kind:       "nats",
-		Connected:  b.conn.IsConnected() && b.reads.IsConnected(),
-		Reconnects: b.conn.Stats().Reconnects + b.reads.Stats().Reconnects,
+		Connected:  b.lost.Load() == 0 && b.ctx.Err() == nil,
+		Reconnects: b.reconnects.Load(),
 		Refused:    b.refused.Load(),
 		Full:       b.full.Load(),
 	}

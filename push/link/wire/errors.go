@@ -17,10 +17,14 @@ const (
 	CodeDenied           rpc.Code = 4104 // the secret is wrong
 	CodeVersion          rpc.Code = 4105 // the hub speaks none of the gateway's versions, or belongs to another cluster
 	CodeNoStream         rpc.Code = 4106 // there is no Follow stream with the ID, perhaps not any more
+	CodeAway             rpc.Code = 4107 // the hub has no connection to its broker; the call had no effect
 )
 
 // ErrDenied means that the hub does not accept the secret.
 var ErrDenied = errors.New("link: the hub does not accept this secret")
+
+// ErrAway means that the hub has no connection to its broker. The gateway asks another hub.
+var ErrAway = errors.New("link: the hub has no connection to its broker")
 
 var errorCodes = []struct {
 	err  error
@@ -30,6 +34,7 @@ var errorCodes = []struct {
 	{broker.ErrBusy, CodeBusy},
 	{broker.ErrTooLarge, CodeTooLarge},
 	{ErrDenied, CodeDenied},
+	{ErrAway, CodeAway},
 	{ErrLayout, rpc.BadMessage},
 }
 

@@ -45,7 +45,8 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Node is the part of a node in a cluster. New makes one that the others do not know yet. Join, Admit, Drain and Close are called in this order.
+// Node is the part of a node in a cluster. New makes one that the others do not know yet. Join, ServeLinks, Admit,
+// Drain and Close are called in this order.
 type Node struct {
 	config  *config.Config
 	options Options
@@ -61,7 +62,12 @@ type Node struct {
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 	directory *members.Directory          // nil before Join
+	broker    broker.Broker               // nil before Join
 	links     atomic.Pointer[link.Server] // nil before ServeLinks, and if there is no listener
+
+	mu         sync.Mutex // guards what follows
+	isLeaving  bool       // Drain was called
+	isDetached bool       // the broker cannot be reached
 }
 
 // New returns the part of a node in the cluster of its configuration, which is valid and has a name for it.
@@ -115,10 +121,11 @@ func (n *Node) OpenBroker() (broker.Broker, error) {
 	})
 }
 
-// Join announces the node, which takes no clients yet, and hears of the others from now on. The broker is used for leases, if the nodes find each other
-// in this way, and has to stay open until Close.
-func (n *Node) Join(leases broker.Leases) error {
-	source, err := n.sources.open(n.config, leases, n.options.Log)
+// Join announces the node, which takes no clients yet, and hears of the others from now on. The broker is that of the node, and has to stay
+// open until Close.
+func (n *Node) Join(b broker.Broker) error {
+	n.broker = b
+	source, err := n.sources.open(n.config, b, n.options.Log)
 	if err != nil {
 		return err
 	}
@@ -166,26 +173,30 @@ func (n *Node) Links() int {
 	return 0
 }
 
-// period is how often the number of clients is announced, and how often is looked which clients should move.
+// period is how often the node announces how many clients it has, looks whether its broker can be reached, and moves clients.
 const period = time.Second
 
 // Admit tells the others that the node takes clients and channels. From then on it announces how many clients are connected, and moves clients that belong
-// to other gateways.
+// to other gateways. While its broker cannot be reached, the others pass the node over, and gateways go to other hubs.
 func (n *Node) Admit(clients Clients) error {
 	rebind, err := n.newRebinder()
 	if err != nil {
 		return err
 	}
-	n.update(func(m *cluster.Member) { m.Draining = false })
+	n.announce()
 	n.running.Go(func() {
 		tick := time.NewTicker(period)
 		defer tick.Stop()
+		wasConnected := true
 		for {
 			select {
 			case <-tick.C:
 			case <-n.ctx.Done():
 				return
 			}
+			isConnected := n.broker.Stats().Connected
+			n.setDetached(!isConnected && !wasConnected) // a moment without a connection moves nothing
+			wasConnected = isConnected
 			if count := clients.Len(); count != n.directory.Set().Member(n.self.ID).Sessions {
 				n.update(func(m *cluster.Member) { m.Sessions = count })
 			}
@@ -204,6 +215,35 @@ func (n *Node) Admit(clients Clients) error {
 // Moved returns how many clients were sent to other gateways because they belong there. It may be called concurrently.
 func (n *Node) Moved() uint64 { return n.moved.Load() }
 
+// setDetached says whether the broker cannot be reached.
+func (n *Node) setDetached(isDetached bool) {
+	n.mu.Lock()
+	hasChanged := isDetached != n.isDetached
+	n.isDetached = isDetached
+	n.mu.Unlock()
+	if !hasChanged {
+		return
+	}
+	if isDetached {
+		n.options.Log.Warn("the broker cannot be reached: other nodes are used instead of this one")
+	} else {
+		n.options.Log.Info("the broker can be reached again")
+	}
+	if links := n.links.Load(); links != nil {
+		links.SetAway(isDetached)
+	}
+	n.announce()
+}
+
+// announce tells the others whether the node takes clients and channels.
+func (n *Node) announce() {
+	n.update(func(m *cluster.Member) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		m.Draining = n.isLeaving || n.isDetached
+	})
+}
+
 // update changes what the others know of this node.
 func (n *Node) update(change func(*cluster.Member)) {
 	if err := n.directory.Update(change); err != nil && !errors.Is(err, members.ErrClosed) {
@@ -213,8 +253,11 @@ func (n *Node) update(change func(*cluster.Member)) {
 
 // Drain tells the others that the node is about to end: it gets no new clients, and gateways go to other hubs.
 func (n *Node) Drain() {
+	n.mu.Lock()
+	n.isLeaving = true
+	n.mu.Unlock()
 	if n.directory != nil {
-		n.update(func(m *cluster.Member) { m.Draining = true })
+		n.announce()
 	}
 }
 

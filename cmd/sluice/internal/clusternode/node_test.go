@@ -9,11 +9,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/sluice-push/sluice/internal/testwait"
+	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/broker/memory"
 	"github.com/sluice-push/sluice/push/cluster"
@@ -184,7 +187,22 @@ func (c crowd) Len() int { return int(c) }
 
 func (crowd) Sessions() iter.Seq[gateway.Session] { return func(func(gateway.Session) bool) {} }
 
-// A hub and a gateway find each other, and the gateway's broker asks the hub.
+func admit(t *testing.T, n *Node, clients int) {
+	t.Helper()
+	if err := n.Admit(crowd(clients)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// losable is a broker whose connection may be lost.
+type losable struct {
+	broker.Broker
+	lost atomic.Bool
+}
+
+func (l *losable) Stats() broker.Stats { return broker.Stats{Connected: !l.lost.Load()} }
+
+// A hub and a gateway find each other, and the gateway's broker asks the hub. While the hub has lost its broker, it is passed over, and stores nothing.
 func TestHubAndGateway(t *testing.T) {
 	ctx := t.Context()
 	shared := memory.New(nil)
@@ -209,17 +227,18 @@ func TestHubAndGateway(t *testing.T) {
 	}
 	h := newNode("role: hub\ncluster: {name: c, node: h, link: {listen: '127.0.0.1:0', secret: s}}", Options{Link: link})
 	defer stop(h)
-	if err := h.Join(shared); err != nil {
+	detached := &losable{Broker: shared}
+	if err := h.Join(detached); err != nil {
 		t.Fatal(err)
 	}
 	h.ServeLinks(shared, func(err error) { t.Error(err) })
-	admit := func(n *Node, clients int) {
-		if err := n.Admit(crowd(clients)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	admit(h, 0)
+	admit(t, h, 0)
 
+	other := newNode("cluster: {name: c, node: other}", Options{Public: listen(t, "tcp", "127.0.0.1:0")})
+	defer stop(other)
+	if err := other.Join(shared); err != nil {
+		t.Fatal(err)
+	}
 	g := newNode("role: gateway\ncluster: {name: c, node: g, discovery: {addresses: ['"+link.Addr().String()+"']}, link: {secret: s}}",
 		Options{Public: listen(t, "tcp", "127.0.0.1:0")})
 	b, err := g.OpenBroker()
@@ -234,7 +253,7 @@ func TestHubAndGateway(t *testing.T) {
 	if err := g.Known(ctx); err != nil {
 		t.Fatal(err)
 	}
-	admit(g, 3)
+	admit(t, g, 3)
 	testwait.True(t, "the hub knows the gateway and its clients", func() bool {
 		m := h.Set().Member("g")
 		return m != nil && m.Sessions == 3 && !m.Draining
@@ -249,6 +268,32 @@ func TestHubAndGateway(t *testing.T) {
 	if h.Links() == 0 {
 		t.Error("the hub has no links")
 	}
+	checkLost(t, b, detached, other)
 	h.Drain()
 	testwait.True(t, "the gateway knows that the hub drains", func() bool { return g.Set().Member("h").Draining })
+}
+
+// checkLost has the hub h lose its broker, and checks what another node knows of it, and whether it stores anything for a gateway's broker.
+func checkLost(t *testing.T, b broker.Broker, detached *losable, other *Node) {
+	t.Helper()
+	publish := func(within time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		_, err := b.Publish(ctx, "quotes:a", push.Publication{}, broker.PublishOptions{})
+		return err
+	}
+	testwait.True(t, "another node knows the hub", func() bool {
+		m := other.Set().Member("h")
+		return m != nil && !m.Draining
+	})
+	detached.lost.Store(true)
+	testwait.True(t, "it knows that the hub is to be passed over", func() bool { return other.Set().Member("h").Draining })
+	if err := publish(100 * time.Millisecond); err == nil {
+		t.Error("the hub has lost its broker, and publishes")
+	}
+	detached.lost.Store(false)
+	testwait.True(t, "it knows that the hub is back", func() bool { return !other.Set().Member("h").Draining })
+	if err := publish(testwait.Bound); err != nil {
+		t.Error(err)
+	}
 }
