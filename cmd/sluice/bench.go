@@ -39,6 +39,7 @@ type benchRunCmd struct {
 type benchServer struct {
 	URL        string   `default:"http://127.0.0.1:8000" env:"SLUICE_URL" help:"Public address of a node, http or https; or, with transport websocket, the WebSocket URL of another server, ws://HOST:PORT/PATH or wss."`
 	Nodes      []string `name:"node" placeholder:"URL" help:"Address of another node of the same cluster, as in --url; may be repeated. Clients connect to all nodes in turn."`
+	Route      bool     `help:"Clients ask the node to which gateways of the cluster they should go, and when a connection ends they ask again, come back and resume (one, idle)."`
 	Transport  string   `default:"websocket" enum:"${transports}" help:"Transport of the clients: ${transports}."`
 	Protocol   string   `default:"" enum:"${protocols},plain," help:"Protocol of the clients: ${protocols} (the client protocol in that form; by default the first of them that the transport carries), or, with transport websocket, plain, in which each message is a publication and every client gets all of them."`
 	Publish    string   `default:"api" enum:"api,client" help:"Way to publish: api (the HTTP API) or client (a WebSocket client)."`
@@ -133,7 +134,7 @@ func (c *benchRunCmd) Validate() error {
 // spec returns the specification that the flags describe.
 func (c *benchRunCmd) spec() loadtest.Spec {
 	return loadtest.Spec{
-		URL: c.URL, Nodes: c.Nodes, Transport: c.Transport, Protocol: c.Protocol, Publish: c.Publish, PublishURL: c.PublishURL, Key: c.APIKey, Token: c.Token,
+		URL: c.URL, Nodes: c.Nodes, Route: c.Route, Transport: c.Transport, Protocol: c.Protocol, Publish: c.Publish, PublishURL: c.PublishURL, Key: c.APIKey, Token: c.Token,
 		Tokens: c.tokens,
 		Shape:  c.Shape, Clients: c.Clients, Channels: c.Channels, Each: c.Each, Zipf: c.Zipf, Prefix: c.Prefix,
 		Rate: float64(c.Rate), Window: c.Window, Bytes: c.Bytes, Seed: c.Seed,

@@ -31,7 +31,7 @@ type directory struct {
 
 func newDirectory(urls ...string) *directory { return &directory{urls: urls} }
 
-func (d *directory) Route(c *route.Client) []route.Route {
+func (d *directory) Route(c *route.Client, _ bool) []route.Route {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked = append(d.asked, *c)

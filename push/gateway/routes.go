@@ -20,7 +20,8 @@ import (
 // Routes says to which gateways of a cluster clients should go. Its methods may be called concurrently, and must not block.
 type Routes interface {
 	// Route returns the gateways for a client, the best first; none: none are known. This node may be among them unless it is draining.
-	Route(c *route.Client) []route.Route
+	// goes says that the client is about to go there, so that it can be counted before the gateway has announced it.
+	Route(c *route.Client, goes bool) []route.Route
 	// Allows reports whether hard rules allow the client on this node.
 	Allows(c *route.Client) bool
 }
@@ -62,7 +63,7 @@ func (g *Gateway) serveRoutes(w http.ResponseWriter, r *http.Request) {
 		g.RejectClient(w, r, err)
 		return
 	}
-	routes := g.options.Routes.Route(&route.Client{User: id.Info.User, Addr: g.remoteOf(r), Claims: id.Claims, Channel: q.Channel})
+	routes := g.options.Routes.Route(&route.Client{User: id.Info.User, Addr: g.remoteOf(r), Claims: id.Claims, Channel: q.Channel}, true)
 	if len(routes) == 0 {
 		ComeAgain(w, r, http.StatusServiceUnavailable, "no gateway is available for this client, try again later")
 		return
@@ -99,7 +100,7 @@ func (g *Gateway) endQuery() {
 // address is not sent to other nodes.
 func (g *Gateway) addRoutes(refused *NotAdmitted, r *http.Request) {
 	if g.options.Routes != nil && refused.Status == http.StatusServiceUnavailable {
-		refused.Routes = g.options.Routes.Route(&route.Client{Addr: g.remoteOf(r)})
+		refused.Routes = g.options.Routes.Route(&route.Client{Addr: g.remoteOf(r)}, true)
 	}
 }
 
@@ -131,7 +132,7 @@ func (c *Client) place(id *Identity, r *protocol.ConnectRequest, channel string)
 	}
 	known := &routing{client: route.Client{User: id.Info.User, Addr: g.remoteOf(c.Request), Claims: id.Claims, Channel: channel}}
 	c.routing.Store(known)
-	routes := g.options.Routes.Route(&known.client)
+	routes := g.options.Routes.Route(&known.client, false)
 	urls := route.URLs(routes)
 	if g.options.Routes.Allows(&known.client) {
 		return urls, nil
@@ -216,7 +217,7 @@ func (c *Client) move(d push.Disconnect, urls []string, wait time.Duration) bool
 // sendAway asks a client to connect to another node, because this one is about to end.
 func (c *Client) sendAway() {
 	if known := c.routing.Load(); known != nil && c.answered.Load() {
-		if urls := route.URLs(c.gateway.options.Routes.Route(&known.client)); len(urls) > 0 {
+		if urls := route.URLs(c.gateway.options.Routes.Route(&known.client, true)); len(urls) > 0 {
 			c.move(push.DisconnectShutdown, urls, 0)
 			return
 		}

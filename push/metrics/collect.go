@@ -155,8 +155,8 @@ func (m *Metrics) collectBroker(to sink, s broker.Stats) {
 	to.number(fs.storeFull, float64(full))
 }
 
-func (m *Metrics) collectCluster(to sink, set *cluster.Set, links int) {
-	fs := m.families
+func (m *Metrics) collectCluster(to sink, c Cluster) {
+	fs, set := m.families, c.Set()
 	roles := [...]int{cluster.All: 0, cluster.Hub: 0, cluster.Gateway: 0}
 	draining := 0
 	for i := range set.Members() {
@@ -170,5 +170,6 @@ func (m *Metrics) collectCluster(to sink, set *cluster.Set, links int) {
 		to.number(fs.nodes, float64(n), cluster.Role(role).String()) //nolint:gosec // there are three roles
 	}
 	to.number(fs.drainingNodes, float64(draining))
-	to.number(fs.links, float64(links))
+	to.number(fs.links, float64(c.Links()))
+	to.number(fs.moved, float64(c.Moved()))
 }

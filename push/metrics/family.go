@@ -34,7 +34,7 @@ type families struct {
 
 	connected, reconnects, refusedMessages, pending, stored, storeLimit, storeFull family
 
-	nodes, drainingNodes, links family
+	nodes, drainingNodes, links, moved family
 }
 
 func (fs *families) add(kind prometheus.ValueType, name, help string, labels ...string) family {
@@ -72,6 +72,7 @@ func newFamilies() *families {
 	fs.nodes = fs.gauge("cluster_nodes", "Nodes of the cluster that this node knows, itself included.", "role")
 	fs.drainingNodes = fs.gauge("cluster_draining_nodes", "Nodes of the cluster that do not take clients and partitions, because they start or are about to end.")
 	fs.links = fs.gauge("cluster_links", "Connections of gateways to this node.")
+	fs.moved = fs.counter("cluster_clients_moved_total", "Clients that this node has sent to other gateways because they belong there.")
 	return fs
 }
 

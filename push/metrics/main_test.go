@@ -80,6 +80,8 @@ func (nodes) Set() *cluster.Set {
 
 func (nodes) Links() int { return 5 }
 
+func (nodes) Moved() uint64 { return 9 }
+
 // The formats of a scrape.
 const (
 	asText        = "text/plain;version=0.0.4"

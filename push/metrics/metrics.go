@@ -41,11 +41,18 @@ type Sources struct {
 	Broker  interface{ Stats() broker.Stats }
 	// Tokens returns how many tokens of clients were refused, by reason, and how much is revoked.
 	Tokens func() (refused map[string]uint64, revocations int)
-	// Cluster has the members of the node's cluster, and the number of connections of gateways to this node.
-	Cluster interface {
-		Set() *cluster.Set
-		Links() int
-	}
+	// Cluster has the members of the node's cluster, the number of connections of gateways to this node, and how many clients it has moved.
+	Cluster Cluster
+}
+
+// Cluster is a node's part in a cluster.
+type Cluster interface {
+	// Set returns the members of the cluster.
+	Set() *cluster.Set
+	// Links returns how many connections of gateways there are to this node.
+	Links() int
+	// Moved returns how many clients the node has sent to other gateways because they belong there.
+	Moved() uint64
 }
 
 // Metrics are a node's metrics. Before SetSources is called they contain those of the process only. All methods may be called concurrently.
@@ -154,6 +161,6 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 		m.collectBroker(to, s.Broker.Stats())
 	}
 	if s.Cluster != nil {
-		m.collectCluster(to, s.Cluster.Set(), s.Cluster.Links())
+		m.collectCluster(to, s.Cluster)
 	}
 }

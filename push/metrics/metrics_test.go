@@ -62,6 +62,7 @@ func TestScrape(t *testing.T) {
 			{2, "sluice_cluster_nodes", []string{"role", "gateway"}},
 			{1, "sluice_cluster_draining_nodes", nil},
 			{5, "sluice_cluster_links", nil},
+			{9, "sluice_cluster_clients_moved_total", nil},
 		} {
 			if v := value(got[want.name], want.labels...); v != want.value {
 				t.Errorf("%s: %s%v = %v, want %v", form, want.name, want.labels, v, want.value)

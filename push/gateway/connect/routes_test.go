@@ -23,7 +23,7 @@ import (
 // directory is a gateway.Routes with two gateways. It allows clients with a user.
 type directory struct{}
 
-func (directory) Route(*route.Client) []route.Route {
+func (directory) Route(*route.Client, bool) []route.Route {
 	return []route.Route{{URL: "wss://a.example.org"}, {URL: "wss://b.example.org"}}
 }
 

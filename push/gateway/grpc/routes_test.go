@@ -22,7 +22,7 @@ import (
 // directory is a gateway.Routes with two gateways by user, and one that cannot be in a trailer. It allows clients with a user.
 type directory struct{}
 
-func (directory) Route(c *route.Client) []route.Route {
+func (directory) Route(c *route.Client, _ bool) []route.Route {
 	return []route.Route{{URL: "wss://" + c.User + ".example.org"}, {URL: "wss://odd\n.example.org"}, {URL: "wss://b.example.org"}}
 }
 

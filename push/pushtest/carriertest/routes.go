@@ -21,7 +21,7 @@ type directory struct {
 }
 
 // Route implements gateway.Routes.
-func (d *directory) Route(c *route.Client) []route.Route {
+func (d *directory) Route(c *route.Client, _ bool) []route.Route {
 	urls := []string{"wss://" + c.User + ".example.org", "wss://self.example.org/a?b&c"}
 	if d.draining.Load() {
 		urls = urls[:1]

@@ -24,10 +24,19 @@ type Routes struct {
 	home  string
 	token string
 	urls  []string // still to be tried, the best first
+	http  *http.Client
 }
 
 // NewRoutes returns routes with nothing but the address that the user gave. The token is that of the client.
-func NewRoutes(home, token string) *Routes { return &Routes{home: home, token: token} }
+func NewRoutes(home, token string) *Routes {
+	return &Routes{home: home, token: token, http: http.DefaultClient}
+}
+
+// Over has requests made by a client of HTTP other than the default. It returns r.
+func (r *Routes) Over(client *http.Client) *Routes {
+	r.http = client
+	return r
+}
 
 // IsEmpty reports whether nothing but the user's address is left to be tried.
 func (r *Routes) IsEmpty() bool { return len(r.urls) == 0 }
@@ -83,7 +92,7 @@ func (r *Routes) Ask(ctx context.Context, channel string) error {
 	if r.token != "" {
 		request.Header.Set("Authorization", "Bearer "+r.token)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := r.http.Do(request)
 	if err != nil {
 		return fmt.Errorf("%s does not answer: %w", base, withoutURL(err))
 	}

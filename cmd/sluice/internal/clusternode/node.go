@@ -173,7 +173,7 @@ func (n *Node) Links() int {
 	return 0
 }
 
-// period is how often the node announces how many clients it has, looks whether its broker can be reached, and moves clients.
+// period is how often the node announces how many clients it has, looks whether its broker can be reached, and which clients should move.
 const period = time.Second
 
 // Admit tells the others that the node takes clients and channels. From then on it announces how many clients are connected, and moves clients that belong
@@ -184,32 +184,58 @@ func (n *Node) Admit(clients Clients) error {
 		return err
 	}
 	n.announce()
-	n.running.Go(func() {
-		tick := time.NewTicker(period)
-		defer tick.Stop()
-		wasConnected := true
-		for {
-			select {
-			case <-tick.C:
-			case <-n.ctx.Done():
-				return
-			}
-			isConnected := n.broker.Stats().Connected
-			n.setDetached(!isConnected && !wasConnected) // a moment without a connection moves nothing
-			wasConnected = isConnected
-			if count := clients.Len(); count != n.directory.Set().Member(n.self.ID).Sessions {
-				n.update(func(m *cluster.Member) { m.Sessions = count })
-			}
-			if rebind == nil {
-				continue
-			}
-			if moved := rebind.step(time.Now(), n.directory.Set(), clients.Sessions()); moved > 0 {
-				n.moved.Add(uint64(moved)) //nolint:gosec // not negative
-				n.options.Log.Info("clients sent to other gateways", "clients", moved)
-			}
-		}
-	})
+	n.running.Go(func() { n.keepUp(clients) })
+	if rebind != nil {
+		n.running.Go(func() { n.rebind(rebind, clients) })
+	}
 	return nil
+}
+
+// keepUp announces how many clients are connected, and whether the broker can be reached, until Close.
+func (n *Node) keepUp(clients Clients) {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for wasConnected := true; ; {
+		select {
+		case <-tick.C:
+		case <-n.ctx.Done():
+			return
+		}
+		isConnected := n.broker.Stats().Connected
+		n.setDetached(!isConnected && !wasConnected) // a moment without a connection moves nothing
+		wasConnected = isConnected
+		if count := clients.Len(); count != n.directory.Set().Member(n.self.ID).Sessions {
+			n.update(func(m *cluster.Member) { m.Sessions = count })
+		}
+	}
+}
+
+// leastPause is the shortest time between two looks at which clients should move.
+const leastPause = 50 * time.Millisecond
+
+// rebind moves clients that belong to other gateways, until Close. It looks once a second, and sooner if more clients have to move than was allowed
+// the last time.
+func (n *Node) rebind(r *rebinder, clients Clients) {
+	timer := time.NewTimer(period)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-n.ctx.Done():
+			return
+		}
+		now := time.Now()
+		moved, next := r.step(now, n.directory.Set(), clients.Sessions())
+		if moved > 0 {
+			n.moved.Add(uint64(moved)) //nolint:gosec // not negative
+			n.options.Log.Debug("clients sent to other gateways", "clients", moved)
+		}
+		pause := period
+		if !next.IsZero() {
+			pause = min(max(next.Sub(now), leastPause), period)
+		}
+		timer.Reset(pause)
+	}
 }
 
 // Moved returns how many clients were sent to other gateways because they belong there. It may be called concurrently.

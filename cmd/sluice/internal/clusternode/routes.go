@@ -19,7 +19,7 @@ func clientOf(c *route.Client) cluster.Client {
 }
 
 // Route implements [gateway.Routes].
-func (n *Node) Route(c *route.Client) []route.Route {
+func (n *Node) Route(c *route.Client, goes bool) []route.Route {
 	client := clientOf(c)
 	var room [cluster.MaxAddresses]*cluster.Member
 	found, err := n.router.Route(room[:0], n.sent.apply(n.directory.Set()), &client)
@@ -32,8 +32,8 @@ func (n *Node) Route(c *route.Client) []route.Route {
 			out = append(out, route.Route{URL: m.Public})
 		}
 	}
-	if len(out) > 0 {
-		n.sent.add(found[0].ID)
+	if goes && len(out) > 0 {
+		n.sent.add(found[0])
 	}
 	return out
 }
@@ -48,40 +48,59 @@ func (n *Node) Allows(c *route.Client) bool {
 // sentBatch is after how many clients the numbers of sessions are counted anew. Clients of one batch may all get the same gateway.
 const sentBatch = 16
 
-// sent counts the clients that were sent to each gateway since the gateways have announced how many they have. Otherwise all clients of a second would
-// get the same gateway. The zero value is ready.
+// sent counts the clients that were sent to each gateway since that gateway has announced another number. Otherwise all clients of a second would get the
+// same gateway. The zero value is ready.
 type sent struct {
 	mu       sync.Mutex
 	base     *cluster.Set // as announced
 	adjusted *cluster.Set // with the clients that were sent
-	counts   map[string]int
+	counts   map[string]*sentTo
 	new      int // clients since adjusted was made
+}
+
+// sentTo are the clients that were sent to a gateway.
+type sentTo struct {
+	announced int // sessions, when counting began
+	clients   int
 }
 
 // apply returns a set with the clients that were sent to each gateway since.
 func (s *sent) apply(announced *cluster.Set) *cluster.Set {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.base != announced {
-		s.base, s.adjusted, s.counts, s.new = announced, announced, map[string]int{}, 0
+	if s.base == announced && s.new < sentBatch {
+		return s.adjusted
 	}
-	if s.new >= sentBatch {
-		now := make(map[string]int, len(s.counts))
-		for id, count := range s.counts {
-			if m := announced.Member(id); m != nil {
-				now[id] = m.Sessions + count
-			}
+	s.base, s.new = announced, 0
+	now := map[string]int{}
+	for id, to := range s.counts {
+		if m := announced.Member(id); m == nil || m.Sessions != to.announced {
+			delete(s.counts, id)
+		} else {
+			now[id] = m.Sessions + to.clients
 		}
-		s.adjusted, s.new = announced.WithSessions(now), 0
+	}
+	if s.adjusted = announced; len(now) > 0 {
+		s.adjusted = announced.WithSessions(now)
 	}
 	return s.adjusted
 }
 
-func (s *sent) add(id string) {
+// add counts a client.
+func (s *sent) add(to *cluster.Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.counts[id]++
 	s.new++
+	if count := s.counts[to.ID]; count != nil {
+		count.clients++
+		return
+	}
+	if m := s.base.Member(to.ID); m != nil {
+		if s.counts == nil {
+			s.counts = map[string]*sentTo{}
+		}
+		s.counts[to.ID] = &sentTo{m.Sessions, 1}
+	}
 }
 
 // Clients are the clients of a node. A *gateway.Gateway has these methods.
@@ -114,13 +133,13 @@ func (n *Node) newRebinder() (*rebinder, error) {
 	return &rebinder{rules: rules, router: n.router}, err
 }
 
-// step moves the clients that it is time for, and returns how many these are.
-func (r *rebinder) step(now time.Time, set *cluster.Set, sessions iter.Seq[gateway.Session]) (moved int) {
+// step moves the clients that it is time for, and returns how many these are, and when more may move; zero: not before something changes.
+func (r *rebinder) step(now time.Time, set *cluster.Set, sessions iter.Seq[gateway.Session]) (moved int, next time.Time) {
 	for s := range sessions {
 		r.clients = append(r.clients, s)
 		r.sessions = append(r.sessions, cluster.Session{Client: clientOf(s.Client), Since: s.Since})
 	}
-	moves, _ := r.rules.Step(now, set, r.sessions)
+	moves, next := r.rules.Step(now, set, r.sessions)
 	var room [cluster.MaxAddresses]*cluster.Member
 	for _, m := range moves {
 		urls := []string{m.To.Public}
@@ -137,5 +156,5 @@ func (r *rebinder) step(now time.Time, set *cluster.Set, sessions iter.Seq[gatew
 	clear(r.clients) // their memory can be freed
 	clear(r.sessions)
 	r.clients, r.sessions = r.clients[:0], r.sessions[:0]
-	return moved
+	return moved, next
 }

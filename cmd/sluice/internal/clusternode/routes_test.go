@@ -12,24 +12,29 @@ import (
 
 // Clients that come between two announcements are spread, although the announced numbers stay as they are.
 func TestSent(t *testing.T) {
-	announced := set(t,
-		cluster.Member{ID: "a", Role: cluster.Gateway, Public: "http://a", Sessions: 100},
-		cluster.Member{ID: "b", Role: cluster.Gateway, Public: "http://b", Sessions: 0})
+	a, b := cluster.Member{ID: "a", Role: cluster.Gateway, Public: "http://a", Sessions: 100}, cluster.Member{ID: "b", Role: cluster.Gateway, Public: "http://b"}
+	announced := set(t, a, b)
 	var s sent
-	for range sentBatch - 1 {
+	for range sentBatch {
 		if s.apply(announced) != announced {
 			t.Fatal("the set is made anew for each client")
 		}
-		s.add("b")
+		s.add(announced.Member("b"))
 	}
-	s.add("b")
 	if got := s.apply(announced).Member("b").Sessions; got != sentBatch {
 		t.Errorf("%d sessions, want %d", got, sentBatch)
 	}
-	s.add("gone")
-	newer := set(t, announced.Members()...)
-	if s.apply(newer) != newer {
-		t.Error("clients of before the announcement are counted again")
+	a.Sessions++
+	if got := s.apply(set(t, a, b)).Member("b").Sessions; got != sentBatch {
+		t.Errorf("%d sessions after another gateway has announced its own, want %d", got, sentBatch)
+	}
+	b.Sessions = 7
+	if got := s.apply(set(t, a, b)).Member("b").Sessions; got != 7 {
+		t.Errorf("%d sessions, want the 7 that the gateway has announced", got)
+	}
+	s.add(&cluster.Member{ID: "gone"})
+	if got := s.apply(set(t, a)); got.Member("gone") != nil {
+		t.Error("a gateway that is gone is in the set")
 	}
 }
 
@@ -57,14 +62,14 @@ cluster: {name: c, node: me, labels: {tier: std}, route: {require: [{labels: {ti
 	}
 	client := &route.Client{User: "ann", Claims: map[string]string{"tier": "std"}}
 	url := "http://" + public.Addr().(*net.TCPAddr).String()
-	if got := route.URLs(n.Route(client)); !slices.Equal(got, []string{url}) {
+	if got := route.URLs(n.Route(client, true)); !slices.Equal(got, []string{url}) {
 		t.Errorf("routes %q, want this node", got)
 	}
 	if !n.Allows(client) || n.Allows(&route.Client{Claims: map[string]string{"tier": "vip"}}) {
 		t.Error("the hard rule is not kept")
 	}
 	n.Drain()
-	if got := n.Route(client); len(got) != 0 {
+	if got := n.Route(client, true); len(got) != 0 {
 		t.Errorf("routes %q of a draining node, want none", got)
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"time"
 
+	"github.com/sluice-push/sluice/cmd/sluice/internal/clientconn"
 	"github.com/sluice-push/sluice/cmd/sluice/internal/loadtest/hostclock"
 	"github.com/sluice-push/sluice/cmd/sluice/internal/loadtest/reasoncount"
 	"github.com/sluice-push/sluice/push"
@@ -73,8 +75,7 @@ func (g *group) join(ctx context.Context, c *client) error {
 	commands := g.joinCommands(c)
 	c.shard.mu.Unlock()
 
-	address := g.plan.spec.address(int(g.connects.Add(1)) - 1)
-	conn, err := g.dialer.dial(ctx, c, address, commands)
+	conn, err := g.dial(ctx, c, commands)
 	if err == nil {
 		select {
 		case err = <-joined:
@@ -107,6 +108,24 @@ func (g *group) join(ctx context.Context, c *client) error {
 		return err
 	}
 	return nil
+}
+
+// dial connects a client to the next node, or to the gateway that this node names.
+func (g *group) dial(ctx context.Context, c *client, commands []*protocol.Command) (connection, error) {
+	spec := &g.plan.spec
+	address := spec.address(int(g.connects.Add(1)) - 1)
+	if spec.Route {
+		routes := clientconn.NewRoutes(httpURL(address), c.token).Over(g.http)
+		if err := routes.Ask(ctx, g.plan.channelName(int(c.channels[0]))); err != nil {
+			return nil, err
+		}
+		u, err := url.Parse(routes.Next())
+		if err != nil {
+			return nil, err
+		}
+		address, _ = spec.addresses(u)
+	}
+	return g.dialer.dial(ctx, c, address, commands)
 }
 
 // joinCommands returns a client's connect and subscribe commands, none under protocol plain. The shard is locked.
@@ -147,7 +166,7 @@ func (g *group) connectionEnded(conn connection, c *client, err error) {
 	}
 	switch c.state {
 	case subscribed:
-		if g.rejoins != nil && !byServer && !g.closing.Load() {
+		if g.rejoins != nil && (!byServer || g.plan.spec.Route) && !g.closing.Load() {
 			g.queueRejoinLocked(c)
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,12 +29,13 @@ type group struct {
 	dialer        dialer
 	resumes       bool          // clients keep their position in a channel, to recover from it
 	answerTimeout time.Duration // how long the server may take to subscribe a client
+	http          *http.Client  // asks for routes; nil if none are asked for
 
 	clients    []*client
 	shards     []*shard
 	pubStats   delivery.PubStats
 	readers    []atomic.Int64 // by channel: how many clients of this group get its publications and read
-	rejoins    chan *client   // clients that the network has reset, for rejoinCutClients; nil if the network resets none
+	rejoins    chan *client   // clients whose connection has ended and that come back, for rejoinCutClients; nil if clients do not come back
 	nextSource atomic.Int64   // selects the source address of the next connection
 	connects   atomic.Int64   // connections begun so far; selects the node of the next one
 
@@ -67,7 +69,7 @@ func newGroup(j *job) *group {
 	p := newPlan(spec)
 	g := &group{
 		plan: p, payloads: delivery.NewPayloads(j.Run, spec.Seed, spec.Bytes),
-		resumes: (spec.Shape == Storm || spec.resetsConnections()) && spec.Protocol != Plain, answerTimeout: answerTimeout(&spec),
+		resumes: (spec.Shape == Storm || spec.rejoins()) && spec.Protocol != Plain, answerTimeout: answerTimeout(&spec),
 		readers: make([]atomic.Int64, p.channels), readAgain: make(chan struct{}), doneReady: make(chan struct{}, 1),
 	}
 	clients := j.To - j.From
@@ -77,8 +79,11 @@ func newGroup(j *job) *group {
 	}
 	g.conditions, g.proxies = spec.conditions(), map[string]*network.Proxy{}
 	g.conditions.Seed = deriveSeed(cmp.Or(g.conditions.Seed, spec.Seed), "network", j.From) // each process has a random sequence of its own
-	if spec.resetsConnections() {
+	if spec.rejoins() {
 		g.rejoins = make(chan *client, clients)
+	}
+	if spec.Route {
+		g.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: spec.Connect}}
 	}
 	all := make([]client, clients)
 	for i := range all {
@@ -232,6 +237,9 @@ func (g *group) close() {
 	g.closing.Store(true)
 	g.resumeReading()
 	g.dialer.close()
+	if g.http != nil {
+		g.http.CloseIdleConnections()
+	}
 	for _, p := range g.proxies { // no lock: no goroutine dials any more
 		_ = p.Close()
 	}

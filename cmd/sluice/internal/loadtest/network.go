@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -17,6 +18,13 @@ const filesPerProxiedClient = 3
 
 // checkNetwork returns an error if the simulated network is invalid, or if a run behind it would verify nothing.
 func (s *Spec) checkNetwork() error {
+	isPaced := (s.Shape == One || s.Shape == Idle) && s.Rate >= 0
+	switch {
+	case s.Route && (s.Protocol == Plain || s.Transport == "tcp"):
+		return errors.New("loadtest: routes are asked for over HTTP, for clients of the client protocol: use another transport, or no routes")
+	case s.Route && !isPaced:
+		return errors.New("loadtest: clients that come back need shape one with a rate, or shape idle: use one of these, or no routes")
+	}
 	if s.Network == "" {
 		return nil
 	}
@@ -27,7 +35,7 @@ func (s *Spec) checkNetwork() error {
 	case c.HalfOpen > 0 || c.Refuse:
 		return fmt.Errorf("loadtest: network %q refuses or half-opens connections, so a run proves nothing: use one without "+
 			"halfopen and refuse", s.Network)
-	case c.Reset > 0 && (s.Shape != One && s.Shape != Idle || s.Rate < 0):
+	case c.Reset > 0 && !isPaced:
 		return fmt.Errorf("loadtest: network %q resets connections, which only shape one with a rate and shape idle support: "+
 			"leave reset out, or use another shape", s.Network)
 	case s.Clients > portsPerAddress:
@@ -66,6 +74,9 @@ func (s *Spec) conditions() network.Conditions {
 
 // resetsConnections reports whether the simulated network resets connections.
 func (s *Spec) resetsConnections() bool { return s.conditions().Reset > 0 }
+
+// rejoins reports whether clients come back when their connection has ended.
+func (s *Spec) rejoins() bool { return s.Route || s.resetsConnections() }
 
 // maxJoinTries is how often a client tries to join for the first time if the network may reset its connection meanwhile: often, because on a busy
 // machine most tries are reset.

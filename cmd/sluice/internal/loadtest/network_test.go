@@ -91,6 +91,9 @@ func TestNetworkIsRefused(t *testing.T) {
 		{loadtest.Spec{Network: "edge,reset=1m", Rate: -1}, "leave reset out"},
 		{loadtest.Spec{Network: "edge,refuse"}, `loadtest: network "edge,refuse" refuses or half-opens connections`},
 		{loadtest.Spec{Network: "halfopen=1s"}, "use one without halfopen and refuse"},
+		{loadtest.Spec{Route: true, Rate: -1}, "clients that come back need shape one with a rate"},
+		{loadtest.Spec{Route: true, Shape: loadtest.Market}, "or no routes"},
+		{loadtest.Spec{Route: true, Protocol: loadtest.Plain}, "routes are asked for over HTTP"},
 		{loadtest.Spec{Network: "3g", Clients: 20_001}, "20001 clients behind a network: use at most 20000"},
 	} {
 		if err := tt.spec.Validate(); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -45,8 +45,8 @@ type Connects struct {
 	Clients     int            `json:"clients"`                // that connected and were subscribed to all of their channels
 	Failed      int            `json:"failed"`                 // that never did
 	Cut         int            `json:"cut"`                    // connections that the server or the network ended, without Resets
-	Resets      int            `json:"resets,omitempty"`       // connections that a simulated network reset; their clients rejoin
-	NotRejoined int            `json:"not_rejoined,omitempty"` // clients that had not rejoined after a reset when the run ended
+	Resets      int            `json:"resets,omitempty"`       // connections that a simulated network reset, or that ended with Spec.Route; their clients rejoin
+	NotRejoined int            `json:"not_rejoined,omitempty"` // clients that had not rejoined when the run ended
 	Seconds     float64        `json:"seconds"`                // until the last client was subscribed
 	Reasons     map[string]int `json:"reasons,omitempty"`      // why connections failed or ended, in the words of the server or the network
 }

@@ -23,6 +23,9 @@ type Spec struct {
 	// Nodes are the addresses of other nodes of the same service, in the form of URL. Each connection goes to the next of URL and Nodes. This
 	// also holds for a client that rejoins.
 	Nodes []string `json:"nodes,omitempty"`
+	// Route says that a client asks URL, or one of Nodes in turn, to which gateway of the cluster it should go, and that it comes back and resumes, by a
+	// new route, when its connection ends for any reason. This needs the client protocol over HTTP, and shape one with a rate, or shape idle.
+	Route bool `json:"route,omitempty"`
 	// Transport is one of the transports of package clientconn. With "websocket", the default, event loops run the clients. With any other one each
 	// client has a goroutine, so a run has room for fewer of them.
 	Transport string `json:"transport"`

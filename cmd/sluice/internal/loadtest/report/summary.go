@@ -213,7 +213,11 @@ func factsOf(r *loadtest.Result) facts {
 	}
 	f.add("clients", "%s in %s s, %s failed, %s disconnected", thousands(c.Clients), significant(c.Seconds), thousands(c.Failed), thousands(c.Cut))
 	if c.Resets > 0 {
-		f.add("", "%s connections reset by the network, %s not reconnected", thousands(c.Resets), plural(c.NotRejoined, "client", "clients"))
+		how := "reset by the network"
+		if r.Spec.Route {
+			how = "ended, and made again by a new route"
+		}
+		f.add("", "%s connections %s, %s not reconnected", thousands(c.Resets), how, plural(c.NotRejoined, "client", "clients"))
 	}
 	for i, why := range reasons(c.Reasons) {
 		if i == maxReasons {
