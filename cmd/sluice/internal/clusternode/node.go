@@ -10,6 +10,7 @@
 package clusternode
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -138,13 +139,13 @@ func (n *Node) Join(b broker.Broker) error {
 	return nil
 }
 
-// Known waits until the other nodes are known.
+// Known waits until the other nodes are known. The error says why they are not.
 func (n *Node) Known(ctx context.Context) error {
 	select {
 	case <-n.directory.Ready():
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("the nodes of the cluster %q are not known: %w", n.self.Cluster, ctx.Err())
+		return fmt.Errorf("the nodes of the cluster %q are not known: %w", n.self.Cluster, cmp.Or(n.directory.Err(), ctx.Err()))
 	}
 }
 
