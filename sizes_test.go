@@ -34,6 +34,9 @@ var largerPackages = map[string]int{
 	// The stream of a channel's joins begins and ends with a subscription under the same lock; what its events are is in push/presence.
 	"push/hub": 4250,
 
+	// One run: what clients do, what is published and what is counted share the shards of the clients. What stands alone is in folders below.
+	"cmd/sluice/internal/loadtest": 3600,
+
 	"push/broker/nats": 3900, // one embedded server, one protocol; what other brokers share is in push/broker
 }
 

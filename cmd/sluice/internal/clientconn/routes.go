@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	wsclients "github.com/sluice-push/sluice/push/gateway/websocket"
 	"github.com/sluice-push/sluice/push/protocol"
 )
 
@@ -32,10 +33,22 @@ func NewRoutes(home, token string) *Routes {
 	return &Routes{home: home, token: token, http: http.DefaultClient}
 }
 
-// Over has requests made by a client of HTTP other than the default. It returns r.
-func (r *Routes) Over(client *http.Client) *Routes {
+// Route returns the public address of the gateway to which the node at a URL sends a client. The URL may be that of the node's WebSocket clients. A node in
+// no cluster sends clients to itself.
+func Route(ctx context.Context, client *http.Client, node, token, channel string) (*url.URL, error) {
+	u, err := url.Parse(node)
+	if err != nil {
+		return nil, err
+	}
+	if scheme := map[string]string{"ws": "http", "wss": "https"}[u.Scheme]; scheme != "" {
+		u.Scheme, u.Path = scheme, strings.TrimSuffix(u.Path, wsclients.Path)
+	}
+	r := NewRoutes(u.String(), token)
 	r.http = client
-	return r
+	if err := r.Ask(ctx, channel); err != nil {
+		return nil, err
+	}
+	return url.Parse(r.Next())
 }
 
 // IsEmpty reports whether nothing but the user's address is left to be tried.

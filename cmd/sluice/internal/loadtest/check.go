@@ -109,22 +109,6 @@ func (s *Spec) addresses(u *url.URL) (client, publish string) {
 	return client, api.String()
 }
 
-// httpURL returns the public address of the node that clients reach at a URL.
-func httpURL(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return address
-	}
-	switch u.Scheme {
-	case "ws":
-		u.Scheme = "http"
-	case "wss":
-		u.Scheme = "https"
-	}
-	u.Path = strings.TrimSuffix(u.Path, clientPath)
-	return u.String()
-}
-
 // webSocketURL returns the URL for WebSocket of a server's URL.
 func webSocketURL(u *url.URL, plain bool) string {
 	ws := *u

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"time"
 
@@ -115,11 +114,7 @@ func (g *group) dial(ctx context.Context, c *client, commands []*protocol.Comman
 	spec := &g.plan.spec
 	address := spec.address(int(g.connects.Add(1)) - 1)
 	if spec.Route {
-		routes := clientconn.NewRoutes(httpURL(address), c.token).Over(g.http)
-		if err := routes.Ask(ctx, g.plan.channelName(int(c.channels[0]))); err != nil {
-			return nil, err
-		}
-		u, err := url.Parse(routes.Next())
+		u, err := clientconn.Route(ctx, g.http, address, c.token, g.plan.channelName(int(c.channels[0])))
 		if err != nil {
 			return nil, err
 		}
