@@ -140,7 +140,7 @@ func (c *Client) Arrive(g *Gateway, k *Kind, carrier Carrier, r *http.Request) e
 	}
 	c.from, c.since = g.callerOf(c.addr), g.clock()
 	if k.way == Emulated {
-		c.inbox = g.emulation.open(c)
+		g.emulation.open(c)
 	}
 	return nil
 }

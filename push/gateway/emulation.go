@@ -69,13 +69,12 @@ type clientInbox struct {
 	secret string
 }
 
-// open returns the inbox of a new client.
-func (e *emulation) open(c *Client) *clientInbox {
-	in := &clientInbox{secret: rand.Text()} // 128 random bits
+// open gives a new client its inbox.
+func (e *emulation) open(c *Client) {
+	c.inbox = &clientInbox{secret: rand.Text()} // 128 random bits
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.clients[in.secret] = c
-	return in
+	e.clients[c.inbox.secret] = c
 }
 
 // close forgets a client and what it sent.

@@ -240,11 +240,14 @@ func (b *Broker) call(ctx context.Context, p broker.Partition, again bool, f fun
 		hasBegun = hasBegun || err != nil && !isAway(err, false)
 		return err
 	}
+	var last error // why the attempt before failed
 	for {
 		err := b.try(within, p, again, attempt)
 		switch {
 		case err == nil:
 			return nil
+		case ctx.Err() != nil && last != nil:
+			return fmt.Errorf("%w: no hub can be reached: %w", ctx.Err(), last)
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case b.ctx.Err() != nil:
@@ -252,6 +255,7 @@ func (b *Broker) call(ctx context.Context, p broker.Partition, again bool, f fun
 		case !isAway(err, again):
 			return wire.CallError(ctx, err)
 		}
+		last = err
 		retry := time.NewTimer(retryAfter)
 		select {
 		case <-retry.C:

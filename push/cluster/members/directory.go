@@ -43,6 +43,7 @@ type Directory struct {
 	self   atomic.Pointer[cluster.Member] // as this node describes itself; what it points to never changes
 	urgent chan struct{}                  // holds an element if the announcer must not wait for the next beat
 	view   atomic.Pointer[view]           // stored under mu
+	failed atomic.Pointer[error]          // the outcome of the last announcement; nil before the first
 
 	mu       sync.Mutex // guards what follows
 	found    Found      // by the source
@@ -94,6 +95,14 @@ func (d *Directory) Set() *cluster.Set { return d.view.Load().set }
 
 // Ready returns a channel that is closed when the source has reported for the first time. Until then the set is this node alone.
 func (d *Directory) Ready() <-chan struct{} { return d.ready }
+
+// Err returns why the last announcement of this node failed; nil if it did not.
+func (d *Directory) Err() error {
+	if err := d.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
 
 // Watch calls update with the set, and again after every change, until ctx is done or the Directory is closed. It returns the error of ctx, or
 // [ErrClosed]. Calls come one at a time; of changes during a call only the last is reported. Numbers of sessions change every second:
@@ -188,9 +197,11 @@ func (d *Directory) announce(ctx context.Context) {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		err := d.source.Announce(call, d.self.Load())
 		cancel()
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
+		}
+		d.failed.Store(&err)
+		switch {
 		case err != nil && !failed:
 			d.logger.Warn("members: the source does not answer", "err", err)
 		case err == nil && failed:

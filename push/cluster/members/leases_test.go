@@ -240,9 +240,16 @@ func TestBrokerAwayAtFirst(t *testing.T) {
 			t.Error("it is ready, and knows nothing")
 		default:
 		}
+		if d.Err() == nil {
+			t.Error("it does not say why it is not announced")
+		}
 		away.state.Store(up)
 		<-d.Ready()
 		want(t, d, "when it is ready", "a b")
+		pass(time.Second)
+		if err := d.Err(); err != nil {
+			t.Errorf("it is announced, and says %v", err)
+		}
 	})
 }
 
