@@ -91,8 +91,8 @@ proof-rpc: ## Make CALLS calls, ten million by default, while they are canceled 
 	go test -race -count 1 -timeout 4h -v -run '^TestRandomCalls$$' ./rpc -rpc.calls $(or $(CALLS),10000000)
 
 .PHONY: proof-replay
-proof-replay: ## Replay the full recordings in SLUICE_DATA to 70 clients of all transports at all speeds, with cuts and kills; a quarter of an hour
-	go test -tags proof -count 1 -timeout 40m -v -run '^TestProofReplay$$' ./cmd/sluice
+proof-replay: ## Replay the full recordings in SLUICE_DATA to 70 clients of a node and of a cluster, with cuts and kills; twenty minutes
+	go test -tags proof -count 1 -timeout 40m -v -run '^TestProof(Replay|Cluster)$$' ./cmd/sluice
 
 .PHONY: laws-data
 laws-data: ## Publish the order books in SLUICE_DATA to clients that are slow in all ways, and compare every row; five minutes

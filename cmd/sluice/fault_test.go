@@ -37,10 +37,13 @@ type refusal struct {
 func (r *refusal) Error() string { return fmt.Sprintf("%s (code %d)", r.Message, r.Code) }
 
 // try calls a method of the HTTP API and returns the error in its answer.
-func (p *process) try(method, body string) error {
+func (p *process) try(method, body string) error { return tryAt(p.public, method, body) }
+
+// tryAt calls a method of the HTTP API of the node at an address, and returns the error in its answer.
+func tryAt(address, method, body string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), faultTime)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.public+"/api/"+method, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/api/"+method, strings.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -97,21 +100,29 @@ func (p *process) awaitReady() {
 	testwait.True(p.t, "the node is ready", func() bool { return answers("http://"+p.internal+"/health/ready", http.StatusOK, "ready") })
 }
 
-// freePort returns an address without a listener, for a server that starts later. On Linux it is an address that no outgoing connection gets as
-// its source, so that none can take the port meanwhile.
+// freePort returns an address without a listener, for a server that starts later. No other call returns the same. On Linux it is an address that no
+// outgoing connection gets as its source, so that none can take the port meanwhile.
 func freePort(t testing.TB) string {
 	t.Helper()
 	host := "127.0.0.1"
 	if runtime.GOOS == "linux" {
 		host = "127.0.0.77"
 	}
-	l, err := net.Listen("tcp", host+":0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen("tcp", host+":0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := l.Addr().String()
+		must(t, l.Close())
+		if _, isTaken := freePorts.LoadOrStore(address, true); !isTaken {
+			return address
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
+
+// freePorts has the results of freePort.
+var freePorts sync.Map
 
 // natsProcess is a NATS server in a process of its own.
 type natsProcess struct {

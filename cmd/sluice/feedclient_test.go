@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,7 @@ type feedClient struct {
 	outages   *outages        // of the node; nil: none
 	http      *http.Client
 	balance   func(ctx context.Context) (net.Conn, error) // if not nil, makes the connections instead of the address
+	isPatient bool                                        // when the node says that it cannot serve the client now, the client comes again
 
 	checker *checker // owned by run until ended is closed
 	cuts    int      // likewise: how often the cutter has cut the client
@@ -85,10 +87,25 @@ func (c *feedClient) run(ctx context.Context) {
 			c.cutter.stayAway(ctx)
 		case c.outages.number() > outage:
 			c.lost++
+		case c.isPatient && errors.Is(err, errNotNow):
+			c.pause(ctx)
 		default:
 			c.err = fmt.Errorf("the connection ended, though nobody cut it: %w", err)
 			return
 		}
+	}
+}
+
+// errNotNow means that a node has refused something, and that another attempt makes sense.
+var errNotNow = errors.New("the node cannot serve the client now")
+
+// pause waits for a moment before another attempt.
+func (c *feedClient) pause(ctx context.Context) {
+	moment := time.NewTimer(50 * time.Millisecond)
+	defer moment.Stop()
+	select {
+	case <-moment.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -151,10 +168,14 @@ func (f *feed) subscribe(name string) *protocol.Command {
 func (f *feed) handle(ctx context.Context) error {
 	r, checker := &f.reply, f.client.checker
 	switch {
+	case r.Error != nil && r.Error.Temporary && f.client.isPatient:
+		return fmt.Errorf("%w: %w", errNotNow, r.Error)
 	case r.Error != nil:
 		return violated("command %d was refused: %v", r.ID, r.Error)
 	case r.IsPing():
 		return f.send(ctx, &protocol.Command{})
+	case r.Kind == protocol.KindPush && isMove(&r.Push):
+		return nil
 	case r.Kind == protocol.KindConnect:
 		return nil
 	case r.Kind == protocol.KindSubscribe && f.asked[r.ID] != "":
@@ -245,6 +266,9 @@ func overSSE(ctx context.Context, c *feedClient) error {
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(resp.Body)
+		if c.isPatient && resp.StatusCode == http.StatusServiceUnavailable {
+			return fmt.Errorf("%w: %s", errNotNow, why)
+		}
 		return violated("%s: %s", resp.Status, why)
 	}
 	return c.events(resp.Body)
@@ -300,10 +324,17 @@ func (c *feedClient) push(p *protocol.Push) error {
 			}
 		}
 		return nil
-	case p.Kind == protocol.PushUnknown && p.Channel == "":
-		return nil // the ping
+	case p.Kind == protocol.PushUnknown && p.Channel == "", isMove(p):
+		return nil // the ping; the routes before the connection ends
+	case p.Kind == protocol.PushDisconnect:
+		return fmt.Errorf("the server ends the connection: %w", p.Disconnect)
 	}
 	return violated("nobody asked for push %+v", *p)
+}
+
+// isMove reports whether a push says to which other gateways of the cluster the client should go.
+func isMove(p *protocol.Push) bool {
+	return p.Kind == protocol.PushMessage && bytes.HasPrefix(p.Message, []byte(`{"sluice":{"move":`))
 }
 
 // clientGroup is the clients of a test. If one fails, the test fails.

@@ -55,15 +55,15 @@ func withOwnNetwork(t *testing.T) bool {
 	return false
 }
 
-// network is a bridge in the namespace of the test, and a namespace for each host, which is plugged into the bridge.
-type network struct {
+// ownNet is a bridge in the namespace of the test, and a namespace for each host, which is plugged into the bridge.
+type ownNet struct {
 	t     *testing.T
 	hosts int
 }
 
 // host is a namespace with one address. It lasts as long as its process.
 type host struct {
-	network *network
+	network *ownNet
 	ip      string
 	mac     string
 	pid     string // of the process that keeps the namespace
@@ -72,9 +72,9 @@ type host struct {
 // networkPrefix begins the addresses of the hosts. The bridge has number 1.
 const networkPrefix = "10.77.0."
 
-func newNetwork(t *testing.T) *network {
+func newNetwork(t *testing.T) *ownNet {
 	t.Helper()
-	n := &network{t: t, hosts: 1}
+	n := &ownNet{t: t, hosts: 1}
 	n.run("ip", "link", "set", "lo", "up")
 	n.run("ip", "link", "add", "br0", "type", "bridge")
 	n.run("ip", "address", "add", networkPrefix+"1/24", "dev", "br0")
@@ -83,7 +83,7 @@ func newNetwork(t *testing.T) *network {
 }
 
 // run runs a program and waits until it has ended.
-func (n *network) run(name string, args ...string) {
+func (n *ownNet) run(name string, args ...string) {
 	n.t.Helper()
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		n.t.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, out)
@@ -91,7 +91,7 @@ func (n *network) run(name string, args ...string) {
 }
 
 // host adds a host.
-func (n *network) host() *host {
+func (n *ownNet) host() *host {
 	n.t.Helper()
 	n.hosts++
 	number := strconv.Itoa(n.hosts)

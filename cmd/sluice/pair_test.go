@@ -96,7 +96,7 @@ namespaces:
 `
 
 // exchange sends a command and returns its reply. Pushes that come before are passed to pushed.
-func exchange(t *testing.T, conn *clientconn.Conn, cmd *protocol.Command, pushed func(*protocol.Push)) protocol.Reply {
+func exchange(t testing.TB, conn *clientconn.Conn, cmd *protocol.Command, pushed func(*protocol.Push)) protocol.Reply {
 	t.Helper()
 	ctx := testwait.Context(t)
 	if err := conn.Send(ctx, cmd); err != nil {

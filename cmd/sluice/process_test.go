@@ -68,6 +68,7 @@ type process struct {
 	internal string
 	grpc     string // where gRPC is served: at an address of its own, or the public one
 	tcp      string // likewise, if it has a port for TCP
+	link     string // likewise, if gateways can connect
 	stderr   *lockedBuffer
 	greeted  chan struct{} // closed when the node has printed its addresses, or its output has ended
 	exited   chan struct{}
@@ -176,6 +177,8 @@ func (p *process) listen(stdout io.Reader) {
 			p.grpc = rest
 		case "tcp":
 			p.tcp = rest
+		case "link":
+			p.link = rest
 		case "health":
 			p.internal = strings.TrimSuffix(strings.TrimPrefix(rest, "http://"), "/health/ready")
 		}

@@ -29,3 +29,12 @@ func TestProofReplay(t *testing.T) {
 		t.Run(s.name, s.run)
 	}
 }
+
+// TestProofCluster replays a full recording to clients of a cluster in which each kind of fault happens many times.
+func TestProofCluster(t *testing.T) {
+	folder := os.Getenv("SLUICE_DATA")
+	if folder == "" {
+		t.Fatal("SLUICE_DATA has to be the folder of the full recordings")
+	}
+	clusterTrial{program: plain, traffic: readTraffic(t, "one", folder, coinbase), websockets: 50, events: 20, rounds: 10, speed: "0.25", time: 15 * time.Minute}.run(t)
+}

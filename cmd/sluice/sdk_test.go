@@ -20,20 +20,31 @@ type scenarios struct {
 	folder    string // the script's working directory
 	installed string // a file that exists if the client is installed
 	command   []string
+	isCluster bool // the nodes of the scenarios are gateways of clusters
 }
 
 // sdkPatience is the time limit of a scenario. Scenarios limit their own steps and report what they waited for; this limit is for a scenario
 // that hangs.
 const sdkPatience = 2 * time.Minute
 
-// TestSDK runs the official JavaScript client and an EventSource, unchanged.
-func TestSDK(t *testing.T) {
+// sdkScenarios returns the scenarios of the official JavaScript client and an EventSource, unchanged.
+func sdkScenarios() scenarios {
 	folder := filepath.Join("..", "..", "push", "gateway", "testdata", "sdk")
-	runScenarios(t, scenarios{
+	return scenarios{
 		folder:    folder,
 		installed: filepath.Join(folder, "node_modules", ".package-lock.json"),
 		command:   []string{"node", "run.mjs"},
-	})
+	}
+}
+
+// TestSDK runs the scenarios with nodes that are hubs and gateways in one process.
+func TestSDK(t *testing.T) { runScenarios(t, sdkScenarios()) }
+
+// TestClusterSDK runs the same scenarios with gateways that get their channels from hubs.
+func TestClusterSDK(t *testing.T) {
+	s := sdkScenarios()
+	s.isCluster = true
+	runScenarios(t, s)
 }
 
 // runScenarios runs each scenario in a process of its own. The test starts and ends nodes at the request of the scenario; the harness beside the
@@ -104,14 +115,14 @@ func (s scenarios) run(t *testing.T, name string) {
 		cancel()
 		_ = cmd.Wait()
 	}()
-	serveScenario(t, stdout, stdin)
+	s.serve(t, stdout, stdin)
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v (%v)\n%s", err, context.Cause(ctx), stderr)
 	}
 }
 
-// serveScenario answers requests until the scenario has ended. At most one node runs at a time, or one pair of nodes.
-func serveScenario(t *testing.T, requests io.Reader, answers io.Writer) {
+// serve answers requests until the scenario has ended. At most one node runs at a time, or one pair of nodes.
+func (s scenarios) serve(t *testing.T, requests io.Reader, answers io.Writer) {
 	var node *process
 	var nodes *pair
 	lines := bufio.NewScanner(requests)
@@ -121,7 +132,7 @@ func serveScenario(t *testing.T, requests io.Reader, answers io.Writer) {
 		answer := map[string]any{}
 		switch r.Do {
 		case "start":
-			node = startNode(t, r.Args...)
+			node = s.start(t, r.Args)
 			answer["address"], answer["internal"] = node.public, node.internal
 		case "startPair":
 			config, err := os.ReadFile(r.Args[0])
@@ -129,7 +140,7 @@ func serveScenario(t *testing.T, requests io.Reader, answers io.Writer) {
 				t.Error(err)
 				return
 			}
-			nodes = startPair(t, string(config))
+			nodes = s.startPair(t, string(config))
 			answer["address"] = nodes.balance(t)
 		case "killOne":
 			nodes.nodes[0].kill()
@@ -145,4 +156,28 @@ func serveScenario(t *testing.T, requests io.Reader, answers io.Writer) {
 			return // the scenario has ended; its exit code says why
 		}
 	}
+}
+
+// start starts a node, or a cluster with the arguments for its gateway. The many clusters run without the race detector, to save time.
+func (s scenarios) start(t *testing.T, args []string) *process {
+	t.Helper()
+	if !s.isCluster {
+		return startNode(t, args...)
+	}
+	plan := &clusterPlan{gateways: 1, program: plain, isSecure: true} // the arguments say whether clients need tokens
+	at := slices.Index(args, "--config")
+	config, err := os.ReadFile(args[at+1])
+	must(t, err)
+	plan.config, plan.args = string(config), slices.Delete(slices.Clone(args), at, at+2)
+	return startCluster(t, plan).gateways[0].process
+}
+
+// startPair starts two nodes with one broker.
+func (s scenarios) startPair(t *testing.T, config string) *pair {
+	t.Helper()
+	if !s.isCluster {
+		return startPair(t, config)
+	}
+	c := startCluster(t, &clusterPlan{config: config})
+	return &pair{nodes: [2]*process{c.gateways[0].process, c.gateways[1].process}}
 }
