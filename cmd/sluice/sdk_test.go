@@ -169,6 +169,12 @@ func (s scenarios) start(t *testing.T, args []string) *process {
 	config, err := os.ReadFile(args[at+1])
 	must(t, err)
 	plan.config, plan.args = string(config), slices.Delete(slices.Clone(args), at, at+2)
+	if slices.Contains(args, "--demo") { // it adds namespaces to the gateway, which the hubs need too
+		plan.config += `
+  - {name: quotes, mode: table, history: {size: 1000, age: 10m}, delta: [fossil, merge]}
+  - {name: ticks, history: {size: 100000, age: 10m, bytes: 64MiB}, delta: [fossil, merge]}
+`
+	}
 	return startCluster(t, plan).gateways[0].process
 }
 

@@ -133,6 +133,9 @@ func (c *serveCmd) load(env *environment) (*config.Config, error) {
 		return nil, err
 	}
 	if c.Demo {
+		if cfg.Listen == "" {
+			return nil, errors.New("the demo has a page: set listen or --listen to an address for it")
+		}
 		for _, ns := range demoNamespaces() {
 			if !hasNamespace(cfg.Namespaces, ns.Name) {
 				cfg.Namespaces = append(cfg.Namespaces, ns)

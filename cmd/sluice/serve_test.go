@@ -45,11 +45,16 @@ func TestServeRefuses(t *testing.T) {
 	if err := os.WriteFile(insecureTLS, []byte("tls: {cert: absent.pem, key: absent.pem}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	hub := filepath.Join(t.TempDir(), "hub.yaml")
+	if err := os.WriteFile(hub, []byte("role: hub\nlisten: \"\"\ncluster: {name: c, link: {listen: 127.0.0.1:0}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		args []string
 		want []string
 	}{
 		"no authentication": {[]string{"serve"}, []string{"auth.anonymous", "--insecure", "--demo"}},
+		"demo without a page": {[]string{"serve", "--demo", "--config", hub}, []string{"the demo has a page", "--listen"}},
 		"public port in use": {
 			[]string{"serve", "--insecure", "--listen", taken.Addr().String(), "--internal", "127.0.0.1:0"},
 			[]string{"cannot listen on " + taken.Addr().String(), `"listen"`, "address already in use"},
