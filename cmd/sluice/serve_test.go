@@ -53,7 +53,7 @@ func TestServeRefuses(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"no authentication": {[]string{"serve"}, []string{"auth.anonymous", "--insecure", "--demo"}},
+		"no authentication":   {[]string{"serve"}, []string{"auth.anonymous", "--insecure", "--demo"}},
 		"demo without a page": {[]string{"serve", "--demo", "--config", hub}, []string{"the demo has a page", "--listen"}},
 		"public port in use": {
 			[]string{"serve", "--insecure", "--listen", taken.Addr().String(), "--internal", "127.0.0.1:0"},
