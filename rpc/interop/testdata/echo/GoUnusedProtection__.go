@@ -2,5 +2,4 @@
 
 package echo
 
-var GoUnusedProtection__ int;
-
+var GoUnusedProtection__ int
