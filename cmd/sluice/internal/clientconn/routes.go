@@ -10,12 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-push/sluice/push/gateway/route"
 	wsclients "github.com/sluice-push/sluice/push/gateway/websocket"
 	"github.com/sluice-push/sluice/push/protocol"
 )
-
-// routePath is where a node of a cluster tells clients to which gateways they should go.
-const routePath = "/connection/route"
 
 // maxRouteAnswer is the longest answer that is read, in bytes.
 const maxRouteAnswer = 64 << 10
@@ -94,7 +92,7 @@ func (r *Routes) Ask(ctx context.Context, channel string) error {
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" {
 		return nil //nolint:nilerr // an address that is not valid is told by Dial
 	}
-	u := base.JoinPath(routePath)
+	u := base.JoinPath(route.Path)
 	if channel != "" {
 		u.RawQuery = url.Values{"channel": {channel}}.Encode()
 	}
@@ -122,16 +120,12 @@ func (r *Routes) Ask(ctx context.Context, channel string) error {
 		return &Refused{Status: response.StatusCode, Reason: strings.TrimSpace(string(text[:min(len(text), 1024)]))}
 	}
 	var answer struct {
-		Routes []struct{ URL string }
+		Routes []route.Route
 	}
 	if err := stdjson.Unmarshal(text, &answer); err != nil {
 		return fmt.Errorf("%s answers something else than routes: %w; check the URL", base, err)
 	}
-	var urls []string
-	for _, route := range answer.Routes {
-		urls = append(urls, route.URL)
-	}
-	r.Set(urls)
+	r.Set(route.URLs(answer.Routes))
 	return nil
 }
 
