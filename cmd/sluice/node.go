@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +41,7 @@ import (
 // the broker of a gateway asks other nodes.
 type node struct {
 	tokens  *tokens
+	limits  config.Limits     // with what follows from the capacity of the process
 	cluster *clusternode.Node // nil: the node is in no cluster
 	view    clusternode.Handler
 	broker  broker.Broker
@@ -93,7 +93,7 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 	if err != nil {
 		return err
 	}
-	n.crossSite, n.insecure = crossSite{origin.New(cfg.Origins)}, o.insecure
+	n.crossSite, n.insecure, n.limits = crossSite{origin.New(cfg.Origins)}, o.insecure, capacity.Own().Fill(cfg.Limits)
 	if n.public != nil {
 		n.servePublic(cfg, o.log)
 	}
@@ -150,16 +150,16 @@ func (n *node) start(ctx context.Context, cfg *config.Config, o nodeOptions) err
 		}
 		return nil
 	}
-	n.view.Show(clusternode.Alone(cfg, n.clusterOptions(cfg, o.log), func(m *cluster.Member) {
+	n.view.Show(clusternode.Alone(cfg, n.clusterOptions(o.log), func(m *cluster.Member) {
 		m.Sessions, m.Draining = n.gateway.Len(), n.draining.IsGoing()
 	}))
 	return nil
 }
 
 // clusterOptions returns what a cluster is told of the node.
-func (n *node) clusterOptions(cfg *config.Config, log *slog.Logger) clusternode.Options {
+func (n *node) clusterOptions(log *slog.Logger) clusternode.Options {
 	return clusternode.Options{
-		Public: n.public, PublicTLS: n.tls != nil, Link: n.link, LinkTLS: n.linkTLS, Capacity: capacity.Own().Fill(cfg.Limits).Sessions,
+		Public: n.public, PublicTLS: n.tls != nil, Link: n.link, LinkTLS: n.linkTLS, Capacity: n.limits.Sessions,
 		Version: version(), Log: log,
 	}
 }
@@ -177,7 +177,7 @@ func (n *node) openHub(ctx context.Context, cfg *config.Config, access *access, 
 		Logger:                  log,
 	}
 	if cfg.Cluster.Name != "" {
-		if n.cluster, err = clusternode.New(cfg, n.clusterOptions(cfg, log)); err != nil {
+		if n.cluster, err = clusternode.New(cfg, n.clusterOptions(log)); err != nil {
 			return err
 		}
 		settings.Name = n.cluster.ID()
@@ -242,31 +242,15 @@ func (n *node) listen(ctx context.Context, cfg *config.Config, log *slog.Logger)
 	if n.linkTLS, err = loadTLS("cluster.link.tls", cfg.Cluster.Link.TLS, log); err != nil {
 		return err
 	}
-	if n.link, err = listenLink(ctx, cfg.Cluster.Link.Listen); err != nil {
+	if n.link, err = clusternode.Listen(ctx, &cfg.Cluster.Link); err != nil {
 		return err
 	}
 	return n.tcp.listen(ctx, cfg, log)
 }
 
-// listenLink listens for gateways, if there is an address for them.
-func listenLink(ctx context.Context, address string) (net.Listener, error) {
-	if address == "" {
-		return nil, nil
-	}
-	network := "tcp"
-	if path, isUnix := strings.CutPrefix(address, config.UnixPrefix); isUnix {
-		network, address = "unix", path
-	}
-	l, err := new(net.ListenConfig).Listen(ctx, network, address)
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s (setting %q): %w", address, "cluster.link.listen", errors.Unwrap(err))
-	}
-	return l, nil
-}
-
 // openGateway makes the gateway, with all transports.
 func (n *node) openGateway(cfg *config.Config, access *access, counted *admission.Limits, log *slog.Logger) {
-	limits := capacity.Own().Fill(cfg.Limits)
+	limits := n.limits
 	log.Info("serving clients", "max_clients", limits.Sessions, "max_queued_bytes", int64(limits.Backlog))
 	proxies, _ := forwarded.Parse(cfg.TrustedProxies) // the configuration is valid
 	var routes gateway.Routes                         // nil: the node is in no cluster, or not found by clients

@@ -1,15 +1,35 @@
 package clusternode
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"strings"
 
 	"github.com/sluice-push/sluice/push/cluster"
 	"github.com/sluice-push/sluice/push/config"
+	"github.com/sluice-push/sluice/transport"
 )
+
+// Listen listens for gateways, if there is an address for them; otherwise the listener is nil. The socket file of a node that was killed is replaced.
+func Listen(ctx context.Context, l *config.Link) (net.Listener, error) {
+	if l.Listen == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	network, address := "tcp", l.Listen
+	if path, isUnix := strings.CutPrefix(address, config.UnixPrefix); isUnix {
+		network, address = "unix", path
+	}
+	ln, err := transport.Listen(ctx, network, address, nil)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s (setting %q): %w", address, "cluster.link.listen", errors.Unwrap(err))
+	}
+	return ln, nil
+}
 
 // describe returns what the node announces of itself. What the configuration leaves open follows from where the node listens.
 func describe(cfg *config.Config, o *Options) (cluster.Member, error) {

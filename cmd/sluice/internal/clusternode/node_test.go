@@ -46,6 +46,31 @@ func listen(t *testing.T, network, address string) net.Listener {
 	return l
 }
 
+// A hub that was killed leaves its socket file, and listens there again. A file that another hub listens on is left alone.
+func TestListen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	link := &config.Link{Listen: "unix:" + path}
+	l, err := Listen(t.Context(), link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if _, err := Listen(t.Context(), link); err == nil || !strings.Contains(err.Error(), "cluster.link.listen") || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("listening where another hub does: %v", err)
+	}
+	if l, err := Listen(t.Context(), &config.Link{}); l != nil || err != nil {
+		t.Errorf("without an address: %v, %v", l, err)
+	}
+}
+
 // What a node announces follows from where it listens, unless the configuration says it.
 func TestDescribe(t *testing.T) {
 	host, err := os.Hostname()
