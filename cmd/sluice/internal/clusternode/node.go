@@ -211,11 +211,7 @@ func (n *Node) keepUp(clients Clients) {
 	}
 }
 
-// leastPause is the shortest time between two looks at which clients should move.
-const leastPause = 50 * time.Millisecond
-
-// rebind moves clients that belong to other gateways, until Close. It looks once a second, and sooner if more clients have to move than was allowed
-// the last time.
+// rebind moves clients that belong to other gateways, until Close.
 func (n *Node) rebind(r *rebinder, clients Clients) {
 	timer := time.NewTimer(period)
 	defer timer.Stop()
@@ -225,15 +221,10 @@ func (n *Node) rebind(r *rebinder, clients Clients) {
 		case <-n.ctx.Done():
 			return
 		}
-		now := time.Now()
-		moved, next := r.step(now, n.directory.Set(), clients.Sessions())
+		moved, pause := r.step(time.Now(), n.directory.Set(), clients.Sessions())
 		if moved > 0 {
 			n.moved.Add(uint64(moved)) //nolint:gosec // not negative
 			n.options.Log.Debug("clients sent to other gateways", "clients", moved)
-		}
-		pause := period
-		if !next.IsZero() {
-			pause = min(max(next.Sub(now), leastPause), period)
 		}
 		timer.Reset(pause)
 	}

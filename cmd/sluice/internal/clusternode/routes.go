@@ -3,6 +3,7 @@ package clusternode
 import (
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -111,12 +112,20 @@ type Clients interface {
 	Sessions() iter.Seq[gateway.Session]
 }
 
+// stepClients is at how many clients a step of the rebinder looks. A step takes a few milliseconds then, however many clients there are.
+const stepClients = 4096
+
+// stepPause is the shortest pause between two steps: the time for which the rules let moves be saved up.
+const stepPause = 100 * time.Millisecond
+
 // rebinder moves clients that belong to other gateways. It belongs to one goroutine.
 type rebinder struct {
 	rules    *cluster.Rebind
 	router   *cluster.Router
-	sessions []cluster.Session // of the last step; their memory is used again
-	clients  []gateway.Session // likewise
+	move     func(s gateway.Session, urls []string) bool // reports whether the client was still connected
+	clients  []gateway.Session                           // of this pass; those before at were looked at
+	at       int
+	sessions []cluster.Session // of one step; its memory is used again
 }
 
 // newRebinder returns what moves clients; nil: nothing does.
@@ -130,13 +139,20 @@ func (n *Node) newRebinder() (*rebinder, error) {
 		cooldown = -1 // none
 	}
 	rules, err := cluster.NewRebind(&cluster.RebindOptions{Self: n.self.ID, Router: n.router, Rate: c.Rate, Skew: float64(c.Skew), Cooldown: cooldown})
-	return &rebinder{rules: rules, router: n.router}, err
+	move := func(s gateway.Session, urls []string) bool { return s.Move(urls, 0) }
+	return &rebinder{rules: rules, router: n.router, move: move}, err
 }
 
-// step moves the clients that it is time for, and returns how many these are, and when more may move; zero: not before something changes.
-func (r *rebinder) step(now time.Time, set *cluster.Set, sessions iter.Seq[gateway.Session]) (moved int, next time.Time) {
-	for s := range sessions {
-		r.clients = append(r.clients, s)
+// step looks at the next clients, of all clients in turn, and moves the clients that it is time for. It returns how many these are, and the
+// pause before the next step.
+func (r *rebinder) step(now time.Time, set *cluster.Set, sessions iter.Seq[gateway.Session]) (moved int, pause time.Duration) {
+	if r.at == len(r.clients) {
+		clear(r.clients) // their memory can be freed
+		r.clients, r.at = slices.AppendSeq(r.clients[:0], sessions), 0
+	}
+	clients := r.clients[r.at:min(r.at+stepClients, len(r.clients))]
+	r.at += len(clients)
+	for _, s := range clients {
 		r.sessions = append(r.sessions, cluster.Session{Client: clientOf(s.Client), Since: s.Since})
 	}
 	moves, next := r.rules.Step(now, set, r.sessions)
@@ -149,12 +165,17 @@ func (r *rebinder) step(now time.Time, set *cluster.Set, sessions iter.Seq[gatew
 				urls = append(urls, other.Public)
 			}
 		}
-		if r.clients[m.Session].Move(urls, 0) {
+		if r.move(clients[m.Session], urls) {
 			moved++
 		}
 	}
-	clear(r.clients) // their memory can be freed
 	clear(r.sessions)
-	r.clients, r.sessions = r.clients[:0], r.sessions[:0]
-	return moved, next
+	r.sessions = r.sessions[:0]
+	switch {
+	case r.at < len(r.clients):
+		return moved, stepPause
+	case next.IsZero():
+		return moved, period
+	}
+	return moved, min(max(next.Sub(now), stepPause), period)
 }

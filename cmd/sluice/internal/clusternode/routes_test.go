@@ -1,12 +1,15 @@
 package clusternode
 
 import (
+	"fmt"
 	"net"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/sluice-push/sluice/push/broker/memory"
 	"github.com/sluice-push/sluice/push/cluster"
+	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/gateway/route"
 )
 
@@ -71,5 +74,64 @@ cluster: {name: c, node: me, labels: {tier: std}, route: {require: [{labels: {ti
 	n.Drain()
 	if got := n.Route(client, true); len(got) != 0 {
 		t.Errorf("routes %q of a draining node, want none", got)
+	}
+}
+
+// All clients are looked at in turn, a bounded number in a step, and those whose place is elsewhere are moved there, at the rate.
+func TestRebinder(t *testing.T) {
+	const rate = 5000
+	n, err := New(parse(t, fmt.Sprintf("cluster: {name: c, node: me, route: {policy: user, bound: 0}, rebind: {rate: %d, skew: 100, cooldown: 0s}}", rate)),
+		Options{Public: listen(t, "tcp", "127.0.0.1:0")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = n.Close(t.Context()) }()
+	r, err := n.newRebinder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := set(t, cluster.Member{ID: "me", Public: "http://me"}, cluster.Member{ID: "other", Public: "http://other"})
+	now := time.Now()
+	here := map[*route.Client]gateway.Session{}
+	elsewhere := 0 // clients whose place is the other gateway
+	for i := range 3*stepClients + 1 {
+		c := &route.Client{User: fmt.Sprint("user", i)}
+		here[c] = gateway.Session{Client: c, Since: now.Add(-time.Minute)}
+		client := clientOf(c)
+		if best, err := n.router.Route(nil, members, &client); err != nil || best[0].ID == "other" {
+			elsewhere++
+		}
+	}
+	listed := 0
+	all := func(yield func(gateway.Session) bool) {
+		listed++
+		for _, s := range here {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+	r.move = func(s gateway.Session, urls []string) bool {
+		_, isHere := here[s.Client]
+		if delete(here, s.Client); !slices.Equal(urls, []string{"http://other", "http://me"}) {
+			t.Errorf("sent to %q", urls)
+		}
+		return isHere
+	}
+	clients, total, steps := len(here), 0, 0
+	for pause := stepPause; len(here) > clients-elsewhere && steps < 1000; steps++ {
+		var moved int
+		now = now.Add(pause)
+		members := set(t, cluster.Member{ID: "me", Public: "http://me", Sessions: len(here)},
+			cluster.Member{ID: "other", Public: "http://other", Sessions: clients - len(here)})
+		if moved, pause = r.step(now, members, all); moved > rate/10 || pause < stepPause || pause > period || len(r.sessions) != 0 || cap(r.sessions) > 2*stepClients {
+			t.Fatalf("%d moved in a step; room for %d clients", moved, cap(r.sessions))
+		}
+		if total += moved; steps < 3 && listed != 1 {
+			t.Errorf("clients were listed %d times before all were looked at", listed)
+		}
+	}
+	if total != elsewhere {
+		t.Errorf("%d moved in %d steps, want the %d whose place is elsewhere", total, steps, elsewhere)
 	}
 }
