@@ -19,6 +19,14 @@ func (s *Session) HasQueueOrWriter() bool {
 	return !s.out.IsEmpty()
 }
 
+// Handling reports whether a dispatch is under way that has handled, or will handle, messages. What is written meanwhile by whatever goroutine counts
+// as its replies: if there is too much of it, the session reads nothing until the peer has taken it.
+func (s *Session) Handling() bool {
+	s.out.Lock()
+	defer s.out.Unlock()
+	return s.out.Handling()
+}
+
 // Direct reports whether the connection can be written without blocking.
 func (s *Session) Direct() bool { return s.c.Direct() }
 

@@ -249,6 +249,9 @@ func newFixture(t testing.TB, tr transport, c session.Codec, h session.Handler, 
 	}
 	f.client = f.dial()
 	f.s = receive(t, opened)
+	if !h.Pull { // a session that is received from is in one dispatch all the time
+		await(t, func() bool { return !f.s.Handling() }) // Open is over
+	}
 	return f
 }
 
