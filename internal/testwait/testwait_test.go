@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"runtime"
 	"strings"
 	"sync"
@@ -121,6 +124,44 @@ func TestContext(t *testing.T) {
 			t.Errorf("it ended after %v", d)
 		}
 	})
+}
+
+// A server's connections are waited for, also one on which a body was refused.
+func TestConns(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	s := &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1))
+			http.Error(w, fmt.Sprint(err), http.StatusRequestEntityTooLarge)
+		}),
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			if state == http.StateClosed {
+				close(ended)
+			}
+		},
+	}
+	conns := testwait.Conns(s)
+	serving := make(chan error, 1)
+	go func() { serving <- s.Serve(ln) }()
+	resp, err := http.Post("http://"+ln.Addr().String(), "", strings.NewReader("long"))
+	if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Fatal(resp, err)
+	}
+	_ = resp.Body.Close()
+	_ = s.Close()
+	_ = testwait.Receive(t, serving)
+	testwait.Return(t, conns)
+	select {
+	case <-ended:
+	default:
+		t.Error("the connection has not ended")
+	}
+	http.DefaultClient.CloseIdleConnections()
 }
 
 func ExampleReceive() {

@@ -103,6 +103,7 @@ func newPlaceOn(t testing.TB, ln net.Listener, o *gateway.Options, ho *hub.Optio
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	p.server = &http.Server{Handler: p.gateway.Handler(), ReadHeaderTimeout: patience, Protocols: &protocols}
+	conns := testwait.Conns(p.server)
 	var serving sync.WaitGroup
 	accepting := websocket.NewUpgradeListener(ln, p.gateway.UpgradeHandler, own.Logger) // as nodes do; the example stands behind net/http alone
 	serving.Go(func() { _ = p.server.Serve(accepting) })
@@ -110,6 +111,7 @@ func newPlaceOn(t testing.TB, ln net.Listener, o *gateway.Options, ho *hub.Optio
 		p.shutdown()
 		_ = p.server.Close()
 		testwait.Return(t, serving.Wait)
+		testwait.Return(t, conns)
 		must(t, h.Close())
 		must(t, p.broker.Close())
 		p.log.check(t)

@@ -56,12 +56,14 @@ func newNode(t testing.TB, o *gateway.Options) *node {
 	must(t, err)
 	n.url = "http://" + l.Addr().String()
 	server := &http.Server{Handler: n.gateway.Handler(), ReadHeaderTimeout: time.Minute, Protocols: both()}
+	conns := testwait.Conns(server)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) })
 	t.Cleanup(func() {
 		_ = n.shutdown(0)
 		_ = server.Close()
 		testwait.Return(t, serving.Wait)
+		testwait.Return(t, conns)
 		must(t, h.Close())
 		must(t, b.Close())
 	})

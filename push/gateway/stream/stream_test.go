@@ -56,12 +56,14 @@ func newPlain(t *testing.T, begin func(s *stream.Stream) bool) (g *gateway.Gatew
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	server := &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
+	conns := testwait.Conns(server)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) })
 	t.Cleanup(func() {
 		_ = g.Shutdown(cancelled())
 		_ = server.Close()
 		testwait.Return(t, serving.Wait)
+		testwait.Return(t, conns)
 		must(t, h.Close())
 		must(t, b.Close())
 	})
