@@ -57,10 +57,11 @@ build: ## Build every module, and the binary as bin/sluice
 	@$(call each,go build -o /dev/null ./...)
 	@if [ -d cmd/sluice ]; then go build -o bin/sluice ./cmd/sluice; fi
 
-# The tests of the command, which run nodes, browsers and SDKs on every transport, take as long as many packages: the others run beside them.
+# The tests of the command, which run nodes, browsers and SDKs on every transport, take as long as many packages: the others run beside them. Many tests
+# mostly wait, so one package more than there are processors is tested at a time.
 .PHONY: test
 test: deps ## Run all tests with the race detector, in random order
-	@$(call each,$(CURDIR)/tools/test -race -shuffle=on -timeout 30m $(TESTFLAGS) ./...)
+	@$(call each,$(CURDIR)/tools/test -race -shuffle=on -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 30m $(TESTFLAGS) ./...)
 
 .PHONY: stress
 stress: ## Run all tests, or those of PKG, COUNT times under the race detector on a busy machine; hours
