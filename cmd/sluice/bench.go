@@ -39,7 +39,7 @@ type benchRunCmd struct {
 type benchServer struct {
 	URL        string   `default:"http://127.0.0.1:8000" env:"SLUICE_URL" help:"Public address of a node, http or https; or, with transport websocket, the WebSocket URL of another server, ws://HOST:PORT/PATH or wss."`
 	Nodes      []string `name:"node" placeholder:"URL" help:"Address of another node of the same cluster, as in --url; may be repeated. Clients connect to all nodes in turn."`
-	Route      bool     `help:"Clients ask the node to which gateways of the cluster they should go, and when a connection ends they ask again, come back and resume (one, idle)."`
+	Route      bool     `help:"Clients ask the node to which gateways of the cluster they should go, and when a connection ends they ask again, come back and resume (one, market without stalled clients, idle)."`
 	Transport  string   `default:"websocket" enum:"${transports}" help:"Transport of the clients: ${transports}."`
 	Protocol   string   `default:"" enum:"${protocols},plain," help:"Protocol of the clients: ${protocols} (the client protocol in that form; by default the first of them that the transport carries), or, with transport websocket, plain, in which each message is a publication and every client gets all of them."`
 	Publish    string   `default:"api" enum:"api,client" help:"Way to publish: api (the HTTP API) or client (a WebSocket client)."`

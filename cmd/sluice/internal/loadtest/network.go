@@ -18,12 +18,12 @@ const filesPerProxiedClient = 3
 
 // checkNetwork returns an error if the simulated network is invalid, or if a run behind it would verify nothing.
 func (s *Spec) checkNetwork() error {
-	isPaced := (s.Shape == One || s.Shape == Idle) && s.Rate >= 0
+	isPaced := (s.Shape == One || s.Shape == Idle || s.Shape == Market && s.Stalled == 0) && s.Rate >= 0
 	switch {
 	case s.Route && (s.Protocol == Plain || s.Transport == "tcp"):
 		return errors.New("loadtest: routes are asked for over HTTP, for clients of the client protocol: use another transport, or no routes")
 	case s.Route && !isPaced:
-		return errors.New("loadtest: clients that come back need shape one with a rate, or shape idle: use one of these, or no routes")
+		return errors.New("loadtest: clients that come back need shape one or market with a rate and no stalled clients, or shape idle: use one of these, or no routes")
 	}
 	if s.Network == "" {
 		return nil
@@ -36,8 +36,8 @@ func (s *Spec) checkNetwork() error {
 		return fmt.Errorf("loadtest: network %q refuses or half-opens connections, so a run proves nothing: use one without "+
 			"halfopen and refuse", s.Network)
 	case c.Reset > 0 && !isPaced:
-		return fmt.Errorf("loadtest: network %q resets connections, which only shape one with a rate and shape idle support: "+
-			"leave reset out, or use another shape", s.Network)
+		return fmt.Errorf("loadtest: network %q resets connections, which only shapes one and market with a rate and no stalled clients, and shape "+
+			"idle, support: leave reset out, or use one of these", s.Network)
 	case s.Clients > portsPerAddress:
 		return fmt.Errorf("loadtest: %d clients behind a network: use at most %d, because they share one address", s.Clients,
 			portsPerAddress)

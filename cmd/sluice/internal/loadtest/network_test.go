@@ -86,13 +86,13 @@ func TestNetworkIsRefused(t *testing.T) {
 	}{
 		{loadtest.Spec{Network: "4g"}, `loadtest: network: unknown name "4g": use none, dsl`},
 		{loadtest.Spec{Network: "delay=-1s"}, "loadtest: network: delay-up of -1s"},
-		{loadtest.Spec{Network: "flaky", Shape: loadtest.Market}, `loadtest: network "flaky" resets connections`},
-		{loadtest.Spec{Network: "edge,reset=1m", Shape: loadtest.Storm}, "shape one with a rate and shape idle"},
+		{loadtest.Spec{Network: "flaky", Shape: loadtest.Market, Stalled: 0.1}, `loadtest: network "flaky" resets connections`},
+		{loadtest.Spec{Network: "edge,reset=1m", Shape: loadtest.Storm}, "only shapes one and market with a rate"},
 		{loadtest.Spec{Network: "edge,reset=1m", Rate: -1}, "leave reset out"},
 		{loadtest.Spec{Network: "edge,refuse"}, `loadtest: network "edge,refuse" refuses or half-opens connections`},
 		{loadtest.Spec{Network: "halfopen=1s"}, "use one without halfopen and refuse"},
-		{loadtest.Spec{Route: true, Rate: -1}, "clients that come back need shape one with a rate"},
-		{loadtest.Spec{Route: true, Shape: loadtest.Market}, "or no routes"},
+		{loadtest.Spec{Route: true, Rate: -1}, "clients that come back need shape one or market with a rate"},
+		{loadtest.Spec{Route: true, Shape: loadtest.Market, Stalled: 0.1}, "or no routes"},
 		{loadtest.Spec{Route: true, Protocol: loadtest.Plain}, "routes are asked for over HTTP"},
 		{loadtest.Spec{Network: "3g", Clients: 20_001}, "20001 clients behind a network: use at most 20000"},
 	} {

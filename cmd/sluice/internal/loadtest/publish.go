@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -255,6 +256,23 @@ func (p *publisher) problems() (out []string) {
 	return out
 }
 
+// publishURLs returns the URLs that publications are posted to: with routes those of all nodes, each when the one before does not accept a publication for
+// now.
+func (s *Spec) publishURLs() []string {
+	urls := []string{s.PublishURL}
+	if !s.Route {
+		return urls
+	}
+	byHost := Spec{Transport: s.Transport, Publish: ByAPI}
+	for _, node := range s.Nodes {
+		if u, err := url.Parse(node); err == nil {
+			_, to := byHost.addresses(u)
+			urls = append(urls, to)
+		}
+	}
+	return urls
+}
+
 // newSinks returns the connections of the writers: one for each, or a shared one, or none if nothing is published.
 func newSinks(ctx context.Context, p *plan) ([]publishConn, error) {
 	s := &p.spec
@@ -271,11 +289,15 @@ func newSinks(ctx context.Context, p *plan) ([]publishConn, error) {
 	}
 	list := make([]publishConn, p.writers)
 	for i := range list {
-		out, err := sink.NewHTTP(s.PublishURL, s.Key, answerTimeout(s))
-		if err != nil {
-			return nil, fmt.Errorf("loadtest: %w", err)
+		var nodes []*sink.HTTP
+		for _, to := range s.publishURLs() {
+			out, err := sink.NewHTTP(to, s.Key, answerTimeout(s))
+			if err != nil {
+				return nil, fmt.Errorf("loadtest: %w", err)
+			}
+			nodes = append(nodes, out)
 		}
-		list[i] = out
+		list[i] = sink.NewFailover(nodes, answerTimeout(s))
 	}
 	return list, nil
 }

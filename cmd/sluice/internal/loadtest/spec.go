@@ -24,7 +24,8 @@ type Spec struct {
 	// also holds for a client that rejoins.
 	Nodes []string `json:"nodes,omitempty"`
 	// Route says that a client asks URL, or one of Nodes in turn, to which gateway of the cluster it should go, and that it comes back and resumes, by a
-	// new route, when its connection ends for any reason. This needs the client protocol over HTTP, and shape one with a rate, or shape idle.
+	// new route, when its connection ends for any reason. This needs the client protocol over HTTP, and shape one or market with a rate and without
+	// clients that stop reading, or shape idle. With [ByAPI], a publication that a node certainly has not accepted for now goes to the next node.
 	Route bool `json:"route,omitempty"`
 	// Transport is one of the transports of package clientconn. With "websocket", the default, event loops run the clients. With any other one each
 	// client has a goroutine, so a run has room for fewer of them.
@@ -58,8 +59,8 @@ type Spec struct {
 
 	// Network simulates a network between the clients and the server. It has the syntax of network.ParseConditions in push/pushtest/network,
 	// for example "edge" or "delay=200ms,down=50kbit". Each client process has a network of its own, and publications bypass it. If the network
-	// resets connections, their clients rejoin and resume. This needs shape one with a rate, or shape idle. The conditions halfopen and
-	// refuse are not allowed. "" means no network.
+	// resets connections, their clients rejoin and resume. This needs a shape as with Route. The conditions halfopen and refuse are not allowed.
+	// "" means no network.
 	Network string `json:"network,omitempty"`
 
 	Stalled     float64       `json:"stalled"`      // shapes slow and market: fraction of the clients that stops reading; default 0.1 with slow

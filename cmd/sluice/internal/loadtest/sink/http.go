@@ -22,7 +22,10 @@ import (
 )
 
 // Refusal is the error for a publication that the server has certainly not accepted. After any other error the server may have it or not.
-type Refusal struct{ why string }
+type Refusal struct {
+	why         string
+	isTemporary bool // another node may accept it
+}
 
 // Error implements error.
 func (r *Refusal) Error() string { return r.why }
@@ -59,12 +62,12 @@ func NewHTTP(to, key string, timeout time.Duration) (*HTTP, error) {
 func (s *HTTP) Publish(ctx context.Context, channel string, data []byte) error {
 	if s.conn == nil {
 		if err := s.dial(ctx); err != nil {
-			return &Refusal{"no connection: " + reasoncount.Of(err)}
+			return &Refusal{"no connection: " + reasoncount.Of(err), true}
 		}
 	}
 	if err := s.conn.SetDeadline(time.Now().Add(s.timeout)); err != nil {
 		s.Close()
-		return &Refusal{"no connection: " + reasoncount.Of(err)}
+		return &Refusal{"no connection: " + reasoncount.Of(err), true}
 	}
 	conn := s.conn
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
@@ -124,9 +127,9 @@ func parseAnswer(status int, body []byte) error {
 	case err == nil && r.Error != nil:
 		return failure(r.Error.Code, fmt.Sprintf("%s (code %d)", r.Error.Message, r.Error.Code))
 	case status != http.StatusOK:
-		return &Refusal{fmt.Sprintf("status %d %s", status, http.StatusText(status))}
+		return &Refusal{fmt.Sprintf("status %d %s", status, http.StatusText(status)), status == http.StatusServiceUnavailable}
 	case err != nil:
-		return &Refusal{"not a reply of a publish API: check the URL"}
+		return &Refusal{why: "not a reply of a publish API: check the URL"}
 	}
 	return nil
 }
@@ -136,7 +139,7 @@ func failure(code int, why string) error {
 	if code == int(push.ErrInternal.Code) {
 		return errors.New(why)
 	}
-	return &Refusal{why}
+	return &Refusal{why, code == int(push.ErrTooManyRequests.Code)}
 }
 
 func (s *HTTP) dial(ctx context.Context) error {

@@ -61,7 +61,7 @@ func DialWebSocket(ctx context.Context, o *WebSocketOptions) (*WebSocket, error)
 func (s *WebSocket) Publish(ctx context.Context, channel string, data []byte) error {
 	if s.plain {
 		if err := s.conn.Send(websocket.OpText, data); err != nil {
-			return &Refusal{"no connection: " + reasoncount.Of(err)}
+			return &Refusal{"no connection: " + reasoncount.Of(err), true}
 		}
 		return nil
 	}
@@ -76,7 +76,7 @@ func (s *WebSocket) request(ctx context.Context, cmd *protocol.Command) error {
 	s.mu.Lock()
 	if s.pending == nil {
 		s.mu.Unlock()
-		return &Refusal{"no connection: it has ended"}
+		return &Refusal{"no connection: it has ended", true}
 	}
 	s.last++
 	cmd.ID = s.last
