@@ -136,7 +136,7 @@ bench-websocket: ## Compare package websocket with a loop in C and five other pa
 	@cd bench && go run ./websocket $(if $(CELLS),-cells $(CELLS)) $(BENCHFLAGS)
 
 .PHONY: bench-push
-bench-push: ## Compare the command sluice with a loop in C, a plain hub in Go and NATS, and links with gRPC; forty minutes on a quiet machine
+bench-push: ## Compare the command sluice with a loop in C, a plain hub in Go and NATS, links with gRPC, and several servers; an hour on a quiet machine
 	@cd bench && go run ./push $(if $(CELLS),-cells $(CELLS)) $(BENCHFLAGS)
 
 .PHONY: proof-hostile
@@ -163,6 +163,10 @@ bench-transports: ## Compare what each transport and form of the command sluice 
 .PHONY: bench-storm
 bench-storm: ## Cut 15,000 clients with ES256 tokens at once, with limits.connects and without; a quarter of an hour on a quiet machine
 	@cd bench && go run ./storm $(BENCHFLAGS)
+
+.PHONY: bench-cluster
+bench-cluster: ## Measure a cluster under 10,000 clients: gateways that join and leave, routes, a restart of all nodes, costs; forty minutes
+	@cd bench && go run ./cluster $(BENCHFLAGS)
 
 .PHONY: bench-tls
 bench-tls: ## Measure what TLS costs the command sluice: memory of 10,000 idle clients, and handshakes; five minutes on a quiet machine

@@ -29,6 +29,8 @@ const (
 	stalls              // what those cost that do not read
 	storms              // how soon all are back that were cut
 	links               // what a publication costs from a hub to a gateway
+	tiers               // what deliveries cost all processes of several servers together
+	cores               // what a server delivers with one processor, and with two
 )
 
 const (
@@ -57,6 +59,8 @@ func cells(conns, most int, long spells, binary string) []cell {
 		{Work: load.Work{Name: "storm", Conns: conns, Rate: 1}, kind: storms, windows: 6},
 		{Work: load.Work{Name: "stalled", Conns: conns / 2, Rate: 2000}, kind: stalls, spells: long, each: marketEach},
 		{Work: load.Work{Name: "link"}, kind: links},
+		{Work: load.Work{Name: "tiers", Conns: conns, Rate: 1}, kind: tiers, windows: 10},
+		{Work: load.Work{Name: "cores", Conns: conns, InFlight: 32}, kind: cores, windows: 4},
 	}
 	for i := range list {
 		c := &list[i]
@@ -105,6 +109,10 @@ func (c *cell) describe() string {
 		return "CPU µs for each delivery of a server with so many subscribers, one publication of 256 B under way"
 	case links:
 		return fmt.Sprintf("a publication of %d B from a hub to a gateway, a process each, %d partitions", linkSize, linkPartitions)
+	case tiers:
+		return fmt.Sprintf("publications of %d B to subscribers of one channel at several servers, %d a second", c.Size, c.Rate)
+	case cores:
+		return fmt.Sprintf("publications of %d B to %d subscribers of one channel, %d under way, the server on one processor and on two", c.Size, c.Conns, c.InFlight)
 	default:
 	}
 	if c.kind == storms {
@@ -126,10 +134,14 @@ func (c *cell) describe() string {
 
 // servers returns those of the wanted that are measured. On one processor a second thread makes no sense, unless it was asked for by name. What waits
 // for each client in turn, as the loops in C do and the hub in the end, stands still for good when one does not read. Only ours know what
-// a client missed. The cell called link has peers of its own.
+// a client missed. The cells called link and tiers have peers of their own.
 func (c cell) servers(wanted []string, named bool) []string {
-	if c.kind == links {
+	switch c.kind {
+	case links:
 		return linkPeers()
+	case tiers:
+		return tierSetups()
+	default:
 	}
 	var all []string
 	for _, s := range wanted {

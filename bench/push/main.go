@@ -14,7 +14,9 @@
 // publish as fast as all subscribers have what was published, the server on one processor in closed1 and closed32; market… are many channels
 // of unequal rates, of which each client wants some; memory… is what a subscriber needs, grow what a delivery costs as
 // subscribers become more, stalled what clients cost that read nothing for a
-// while, storm how soon all are back that were cut at once. link is what a publication costs from a hub to a gateway, beside gRPC. Profile takes profiles of sluice while it has much to do.
+// while, storm how soon all are back that were cut at once. link is what a publication costs from a hub to a gateway, beside gRPC. tiers is what deliveries
+// cost when the subscribers are at several servers, cores what a server delivers with one processor and with two. Profile takes profiles of sluice while it
+// has much to do.
 package main
 
 import (
@@ -38,6 +40,9 @@ type result struct {
 	Stalled []stalling             `json:"stalled"`
 	Storms  []storm                `json:"storms"`
 	Links   []linkSample           `json:"links"`
+	Tiers   []tierSample           `json:"tiers"`
+
+	sluice string // the path of the command
 }
 
 // run is main, or the process of a server when the first argument is serve.
@@ -64,7 +69,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 		return err
 	}
 	defer remove()
-	r := &result{Memory: make(map[string][]footprint)}
+	r := &result{Memory: make(map[string][]footprint), sluice: binary}
 	c := compare.Comparison[cell]{
 		Server: "websocket", Client: "subscribers", Peers: []string{gorillaModule, natsModule},
 		Servers: serverNames(), Cells: cells(cmd.Conns, cmd.Idle, long, binary),
@@ -95,6 +100,12 @@ func (r *result) measure(ctx context.Context, b *load.Bench, c *cell, servers []
 		all, err := crossings(ctx, b, c, servers)
 		r.Links = all
 		return linkTable(c, all), err
+	case tiers:
+		all, err := climb(ctx, b, c, r.sluice)
+		r.Tiers = all
+		return tierTable(c, all), err
+	case cores:
+		return r.onCores(ctx, b, c, servers)
 	case stalls:
 		all, err := stallings(ctx, b, c, servers)
 		r.Stalled = all

@@ -20,7 +20,7 @@ import (
 func TestEverything(t *testing.T) {
 	r := loadtest.Everything(t, push.Run, push.ServerNames(), "-conns", "20", "-idle", "15", "-stall", "1s", "-around", "200ms")
 	all := len(push.ServerNames())
-	if want := (8 + 5) * all; len(r.Samples) != want || len(r.Targets) == 0 {
+	if want := (8+5)*all + 2*all; len(r.Samples) != want || len(r.Targets) == 0 {
 		t.Errorf("%d samples, not %d, %d targets", len(r.Samples), want, len(r.Targets))
 	}
 	for _, part := range []string{
@@ -28,6 +28,7 @@ func TestEverything(t *testing.T) {
 		"| sluice-memory | ", "**memory-market: ", "| 15 subscribers |", "**grow: CPU", "**targets**",
 		"of which 1 read nothing for 1s", "| sluice-memory | while they stall | ", "| nats | afterwards | ", "**storm: publications of 256 B to 20 subscribers of one channel, all cut at once, 1 a second**",
 		"**link: a publication of 200 B", "| 1, alone | raw | ", "| 512 | link | ", "| 64 | grpc-batched | ", "| 1 | memory-alone | ",
+		"| 120 at 4 | c | ", "| 120 at 4 | hub-nats | ", "| 160 at 5 | sluice | ", "| 160 at 5 | gateways | ", "**cores: ",
 	} {
 		if !strings.Contains(r.Tables, part) {
 			t.Errorf("%q is not in:\n%s", part, r.Tables)

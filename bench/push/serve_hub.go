@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/gorilla/websocket"
+	"github.com/nats-io/nats.go"
 
 	"github.com/sluice-push/sluice/bench/internal/server"
 )
@@ -25,6 +26,8 @@ type hub struct {
 	mu       sync.RWMutex
 	clients  map[*hubClient]struct{} // guarded by mu; nil when the hub is closed
 	topics   map[string][]*hubClient // likewise
+
+	bus *nats.Conn // what brings publications to all of several hubs; nil: there is one
 }
 
 // hubClient is a client of a hub.
@@ -35,16 +38,42 @@ type hubClient struct {
 	topics []string      // that it is subscribed to; for that goroutine
 }
 
-func startHub(ln net.Listener) *server.Served {
+// startHub starts a hub that is alone, or, with the address of a NATS server, one of several.
+func startHub(ln net.Listener, busAddr string) (*server.Served, error) {
 	h := &hub{
 		upgrader: websocket.Upgrader{WriteBufferPool: new(sync.Pool)},
 		clients:  make(map[*hubClient]struct{}), topics: make(map[string][]*hubClient),
 	}
+	if busAddr != "" {
+		if err := h.join(busAddr); err != nil {
+			return nil, err
+		}
+	}
 	stop := server.UnderHTTP(ln, h.accept)
 	return &server.Served{Conns: h.len, Close: func() {
 		stop()
+		if h.bus != nil {
+			h.bus.Close()
+		}
 		h.close()
-	}}
+	}}, nil
+}
+
+// join connects the hub to a NATS server.
+func (h *hub) join(addr string) error {
+	conn, err := nats.Connect("nats://" + addr)
+	if err != nil {
+		return err
+	}
+	if _, err = conn.Subscribe(">", func(m *nats.Msg) { _ = h.deliver(m.Subject, m.Data) }); err == nil {
+		err = conn.Flush()
+	}
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	h.bus = conn
+	return nil
 }
 
 // accept upgrades a connection and returns, so that nothing of the request is kept.
@@ -112,8 +141,16 @@ func (h *hub) subscribe(c *hubClient, topics []string) {
 	}
 }
 
-// publish gives a message to all that are subscribed.
+// publish publishes a message to all that are subscribed, at all hubs.
 func (h *hub) publish(topic string, data []byte) error {
+	if h.bus != nil {
+		return h.bus.Publish(topic, data)
+	}
+	return h.deliver(topic, data)
+}
+
+// deliver gives a message to all that are subscribed.
+func (h *hub) deliver(topic string, data []byte) error {
 	msg, err := websocket.NewPreparedMessage(websocket.TextMessage, data)
 	if err != nil {
 		return err

@@ -50,11 +50,12 @@ func serve(args []string, stdin io.Reader, stdout io.Writer) error {
 	}
 	p := server.NewProcess()
 	binary := p.Flags().String("sluice", "", "the command sluice")
+	bus := p.Flags().String("bus", "", "the address of a NATS server that connects several hubs")
 	patient := p.Flags().Bool("patient", false, "sluice neither pings nor cuts clients that do not read")
 	return p.Run(args, stdin, stdout, func(name string, ln net.Listener) (*server.Served, error) {
 		switch name {
 		case plainHub:
-			return startHub(ln), nil
+			return startHub(ln, *bus)
 		case natsServer:
 			return instead(ln, startNATS)
 		case sluiceNATS, sluiceMemory:

@@ -1,5 +1,10 @@
 package measure
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Histogram is what a client knows of the latencies of a run. Counts are pairs of the largest latency of a bucket, in
 // nanoseconds, and how many were in it, in order.
 type Histogram struct {
@@ -63,4 +68,11 @@ func NewQuantiles[T any](samples []T, of func(*T) *Latency) Quantiles {
 // Cells are the four of them as they are printed.
 func (q *Quantiles) Cells() []string {
 	return []string{q.P50.String(), q.P99.String(), q.P999.String(), q.Max.String()}
+}
+
+// Add adds the latencies of another histogram.
+func (h *Histogram) Add(other *Histogram) {
+	h.Max = max(h.Max, other.Max)
+	h.Counts = append(h.Counts, other.Counts...)
+	slices.SortFunc(h.Counts, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
 }

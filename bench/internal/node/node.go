@@ -54,7 +54,7 @@ type Node struct {
 	ended  chan struct{} // closed when the process is gone
 }
 
-// Start starts sluice with a configuration, in YAML, and more flags, and waits until it is ready. The kernel chooses its ports.
+// Start starts sluice with a configuration, in YAML, and more flags, and waits until it is ready. The kernel chooses its ports, unless flags say them.
 func Start(binary, config string, flags ...string) (*Node, error) {
 	folder, err := os.MkdirTemp("", "sluice-bench-")
 	if err != nil {
@@ -64,9 +64,9 @@ func Start(binary, config string, flags ...string) (*Node, error) {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
-	args := append([]string{"serve", "--config", file, "--data", filepath.Join(folder, "data")}, flags...)
+	args := []string{"serve", "--config", file, "--data", filepath.Join(folder, "data"), "--listen", "127.0.0.1:0", "--internal", "127.0.0.1:0"}
 	n := &Node{folder: folder, said: new(tail), ended: make(chan struct{})}
-	n.cmd = exec.Command(binary, append(args, "--listen", "127.0.0.1:0", "--internal", "127.0.0.1:0")...)
+	n.cmd = exec.Command(binary, append(args, flags...)...)
 	n.cmd.Stderr = n.said
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // the process that looks after it may be killed
 	stdout, err := n.cmd.StdoutPipe()
@@ -163,4 +163,16 @@ func (n *Node) Stop() {
 	_ = n.cmd.Process.Kill()
 	<-n.ended
 	_ = os.RemoveAll(n.folder)
+}
+
+// Terminate tells the node to end in order, and waits until it has.
+func (n *Node) Terminate() error {
+	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	<-n.ended
+	if code := n.cmd.ProcessState.ExitCode(); code != 0 {
+		return fmt.Errorf("the node ended with code %d\n%s", code, n.said)
+	}
+	return os.RemoveAll(n.folder)
 }

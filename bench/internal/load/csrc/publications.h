@@ -15,6 +15,7 @@
 struct publication {
 	uint64_t due;
 	uint32_t channel, sequence, missing; // missing: subscribers that do not have it
+	uint64_t whole;                      // nanoseconds from due until the last subscriber had it
 };
 
 static unsigned char *pattern;
@@ -74,7 +75,7 @@ static void delivered(struct conn *c, const unsigned char *data, size_t n) {
 	uint64_t ns = last_answer > p->due ? last_answer - p->due : 0;
 	record(&all, ns);
 	if (--p->missing > 0) return;
-	record(&lasts, ns);
+	record(&lasts, p->whole = ns);
 	under_way--;
 }
 

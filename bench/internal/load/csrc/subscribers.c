@@ -17,6 +17,9 @@
 //   storm MS RATE PATIENCE                 publishes like that, and in the middle resets all connections that subscribe and opens them
 //                                          again, which has to go on where it was; says when all were back, and when they had all. It
 //                                          is for centrifuge, on connections that were opened behind the command remember
+//   share LEADS MS RATE PATIENCE START     is for several of these programs, each at a server of its own, that are all sent the same publications: RATE a second
+//                                          for MS milliseconds, from the time START of CLOCK_MONOTONIC in nanoseconds. It publishes if
+//                                          LEADS is 1, and otherwise another one does. All have one channel, and did the same before
 //   narrow N                               gives one in N of the connections that subscribe, of those opened from now on, a receive buffer of
 //                                          8 KiB
 //   stall                                  lets these read no more; nothing is missing that they do not get
@@ -272,17 +275,25 @@ static void connect_more(int n) {
 	printf("{}\n");
 }
 
-// issue makes one publication more, due at time t, and leaves it to flush.
-static void issue(uint64_t t) {
-	static unsigned char data[MAX_LINE];
+// expect makes one publication more, due at time t, and returns its number.
+static uint32_t expect(uint64_t t) {
 	struct publication *p = &ring[issued % RING];
 	if (p->missing > 0) errno = ETIME, die("the server is too far behind");
 	uint32_t channel = draw();
 	*p = (struct publication){.due = t, .channel = channel, .sequence = ++sequences[channel], .missing = subscribers[channel]};
 	if (p->missing > 0) under_way++;
-	make_data(data, issued++);
-	dialect->publish(&conns[0], channel, data);
+	return issued++;
 }
+
+// send_publication leaves a publication to flush.
+static void send_publication(uint32_t number) {
+	static unsigned char data[MAX_LINE];
+	make_data(data, number);
+	dialect->publish(&conns[0], ring[number % RING].channel, data);
+}
+
+// issue makes one publication more, due at time t, and leaves it to flush.
+static void issue(uint64_t t) { send_publication(expect(t)); }
 
 // drain waits for what is under way, and returns how many deliveries did not come.
 static uint64_t drain(uint64_t patience) {
@@ -344,6 +355,22 @@ static void publish(uint64_t ms, uint64_t rate, uint32_t window, uint64_t patien
 	uint64_t lost = drain(patience);
 	printf("{");
 	print_run(started, first, lost);
+}
+
+static void share(int leads, uint64_t ms, uint64_t rate, uint64_t patience, uint64_t start) {
+	uint32_t first = issued, count = (ms * rate + 999) / 1000;
+	begin_run();
+	for (uint32_t k = 0; k < count; k++) expect(start + k * 1000000000ull / rate);
+	for (uint32_t k = 0; k < count; k++) {
+		uint64_t due = ring[(first + k) % RING].due;
+		while (now_ns() < due) wait_until(due);
+		if (leads) send_publication(first + k), flush(&conns[0]);
+	}
+	uint64_t lost = drain(patience);
+	printf("{\"whole\":[");
+	for (uint32_t k = first; k < issued; k++) printf("%s%llu", k > first ? "," : "", (unsigned long long)ring[k % RING].whole);
+	printf("],");
+	print_run(start, first, lost);
 }
 
 // cut resets all connections that subscribe. What they know of their subscriptions stays.
@@ -446,13 +473,15 @@ int main(int argc, char **argv) {
 	while (fgets(command, sizeof command, stdin)) {
 		int n;
 		unsigned window;
-		unsigned long long ms, rate, patience;
+		unsigned long long ms, rate, patience, start;
 		if (sscanf(command, "connect %d", &n) == 1 && n > 0 && n < MAX_FDS - conn_count) {
 			connect_more(n);
 		} else if (sscanf(command, "publish %llu %llu %u %llu", &ms, &rate, &window, &patience) == 4 && conn_count && window < RING) {
 			publish(ms, rate, window, patience * 1000000);
 		} else if (sscanf(command, "storm %llu %llu %llu", &ms, &rate, &patience) == 3 && conn_count && rate > 0) {
 			storm(ms, rate, patience * 1000000);
+		} else if (sscanf(command, "share %d %llu %llu %llu %llu", &n, &ms, &rate, &patience, &start) == 5 && conn_count && channels == 1 && ms * rate / 1000 < RING) {
+			share(n, ms, rate, patience * 1000000, start);
 		} else if (strcmp(command, "remember\n") == 0) {
 			remembers = 1;
 			printf("{}\n");

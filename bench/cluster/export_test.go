@@ -1,0 +1,4 @@
+package main
+
+// Run is the command line.
+var Run = run
