@@ -219,8 +219,11 @@ func (n *node) openOnHubs(ctx context.Context, hubOf func(context.Context, broke
 			return unreachable{err}
 		}
 		n.hub, err = hubOf(ctx, n.broker)
-		if isUnavailable(n.broker, err) {
+		switch {
+		case isUnavailable(n.broker, err):
 			return unreachable{err}
+		case err != nil && ctx.Err() == nil:
+			return fmt.Errorf("this gateway and its hubs need the same namespaces: %w", err)
 		}
 		return err
 	})

@@ -71,7 +71,7 @@ type Message struct {
 
 // Stats are the counters and the state of a broker. A value that the broker does not know is zero.
 type Stats struct {
-	Kind       string // memory, nats
+	Kind       string // memory, nats, link
 	Connected  bool   // the server can be reached; always true for a broker in the process
 	Reconnects uint64 // how often a connection to the server was made again
 	Refused    uint64 // messages of other programs that were left out: no publications, or unfit for clients

@@ -110,7 +110,7 @@ func (p *plan) explainRequire(e *Explanation) {
 		rule := &p.router.require[i]
 		name := fmt.Sprintf("require %q", rule.name)
 		if !p.exclude(rule) {
-			e.add(name, p.left(), "is for "+rule.when.describe()+" only: this is none")
+			e.add(name, p.left(), "is for "+rule.when.describe()+" only: this client is none of them")
 			continue
 		}
 		var buf [MaxLabels]label
@@ -150,7 +150,7 @@ func (p *plan) explainPrefer(e *Explanation) {
 			e.add(name, p.left(), fmt.Sprintf("is for %s: first %s, then all others", rule.when.describe(), strings.Join(orders, ", then ")))
 			return // only the first one applies
 		}
-		why := "is for " + rule.when.describe() + " only: this is none"
+		why := "is for " + rule.when.describe() + " only: this client is none of them"
 		if rule.when.matches(p.client) {
 			why = "wants claims that the client does not have"
 		}

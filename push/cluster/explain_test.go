@@ -62,7 +62,7 @@ func TestExplainRoute(t *testing.T) {
 gateways for the user "ann", address 10.1.2.3, claim app=x, channel "quotes:ACME"
 gateways all nodes with the role gateway or all and a public URL
 → 7: node-000, node-001, node-002, node-003, node-004, node-005, node-006
-require "vip" is for clients with the claim tier=vip only: this is none
+require "vip" is for clients with the claim tier=vip only: this client is none of them
 → 7: node-000, node-001, node-002, node-003, node-004, node-005, node-006
 require "public" is for clients with no claim tier: gateways must have no tier
 → 6: node-000, node-001, node-003, node-004, node-005, node-006

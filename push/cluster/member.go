@@ -95,7 +95,7 @@ type Member struct {
 	Capacity int `json:"capacity,omitempty"`
 	// Version is the release that the node runs.
 	Version string `json:"version,omitempty"`
-	// Draining means that the node is about to end, and takes no clients and partitions.
+	// Draining means that the node takes no new clients and partitions: it starts, is about to end, or cannot reach its broker.
 	Draining bool `json:"draining,omitempty"`
 }
 

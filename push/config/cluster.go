@@ -3,8 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -94,7 +96,7 @@ type Placement struct {
 	Policy cluster.PlacementPolicy `yaml:"policy"`
 	// ZoneLabel is the label that the policy zone compares.
 	ZoneLabel string `yaml:"zone_label"`
-	// Pinned has, by namespace, labels that the hubs of the namespace must have.
+	// Pinned has, by namespace, labels that the hubs of the namespace must have. Each namespace is configured.
 	Pinned map[string]cluster.Labels `yaml:"pinned"`
 }
 
@@ -233,7 +235,7 @@ func defaultCluster() Cluster {
 	}
 }
 
-// Router returns what chooses gateways. The error is for people, and is nil for a valid configuration.
+// Router returns a Router for the rules of the route. There is no error if the configuration is valid.
 func (c *Cluster) Router() (*cluster.Router, error) {
 	rules, err := c.Route.Rules()
 	if err != nil {
@@ -274,6 +276,11 @@ func (c *Config) checkCluster(r *report) {
 		r.invalid("cluster", "%s", strings.TrimPrefix(err.Error(), fmt.Sprintf("%v %q: ", cluster.ErrMember, member.ID)))
 	}
 	n.checkRules(r)
+	for _, name := range slices.Sorted(maps.Keys(n.Placement.Pinned)) {
+		if !slices.ContainsFunc(c.Namespaces, func(ns Namespace) bool { return ns.Name == name }) {
+			r.invalid("cluster.placement.pinned", "there is no namespace %s: use the name of one in namespaces", quote(name))
+		}
+	}
 }
 
 func (c *Config) checkDiscovery(r *report) {

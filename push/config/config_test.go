@@ -79,6 +79,7 @@ cluster:
     canary: {name: new, share: 0.25, labels: {release: next}}
     prefer: [{name: near, order: [{zone: a}, {zone: b}]}]
     bound: 0
+namespaces: [{name: quotes}]
 `).Cluster
 	if want := (cluster.Labels{"zone": "a", "odd.name": "1"}); !reflect.DeepEqual(c.Labels, want) {
 		t.Errorf("labels = %v, want %v", c.Labels, want)
@@ -267,7 +268,7 @@ var samples = map[string]string{
 	"cluster.advertise.public": "https://a.example", "cluster.advertise.link": "a:1",
 	"cluster.discovery.kind": "static", "cluster.discovery.addresses": "[a:1]", "cluster.discovery.service": "/other",
 	"cluster.link.connections": "4", "cluster.link.secret": "x", "cluster.link.secret_file": "/x", "cluster.link.ca": "/ca",
-	"cluster.placement.policy": "zone", "cluster.placement.zone_label": "rack", "cluster.placement.pinned": "{quotes: {zone: a}}",
+	"cluster.placement.policy": "zone", "cluster.placement.zone_label": "rack", "cluster.placement.pinned": `{"": {zone: a}}`,
 	"cluster.route.policy": "user", "cluster.route.require": "[{name: a, labels: {x: y}}]", "cluster.route.canary.name": "c",
 	"cluster.route.canary.share": "0.5", "cluster.route.canary.labels": "{x: y}", "cluster.route.prefer": "[{name: a, order: [{x: y}]}]",
 	"cluster.route.groups": "[{name: a, channels: [b]}]", "cluster.route.bound": "1.2", "cluster.route.addresses": "4",

@@ -104,20 +104,19 @@ func (g *Gateway) addRoutes(refused *NotAdmitted, r *http.Request) {
 	}
 }
 
-// routing is what is known of a client of a cluster.
+// routing is what the gateway knows of a client of a cluster, for the choice of gateways.
 type routing struct {
 	client    route.Client             // does not change: routing is replaced
 	elsewhere atomic.Pointer[[]string] // see Elsewhere
 }
 
-// place notes by what gateways are chosen for a client, and returns the URLs that it is told. The error is that hard rules do not allow the client on
-// this node.
+// place stores by which properties gateways are chosen for a client, and returns the URLs that the client is told. If hard rules do not allow the client
+// on this node, it returns an error.
 //
-// The rules are asked when the client has said who it is, not before: they may depend on claims, and a client without claims that are still to come may
-// be refused by a rule that lets the client through with them. A client that is refused gets no answer to its connect command, because SDKs take an
-// answer for a success and come back at once, and an error of the protocol has no room for a list. It is disconnected with a code of its own that means
-// reconnect, so that SDKs come back with growing delays and a client that knows the code asks for its routes. One-way clients of HTTP get the list at
-// once, with status 503.
+// The rules are asked after the client's token was verified: they may depend on its claims, and before that a rule could refuse a client that it allows.
+// A refused client gets no answer to its connect command. SDKs would take an answer as a success and come back at once, and an error of the protocol has
+// no room for a list. The client is disconnected with code 3101 instead. SDKs come back with growing delays, and a client that knows the code asks for its
+// routes. One-way clients of HTTP get the list at once, with status 503.
 func (c *Client) place(id *Identity, r *protocol.ConnectRequest, channel string) ([]string, error) {
 	g := c.gateway
 	if g.options.Routes == nil {
@@ -143,8 +142,8 @@ func (c *Client) place(id *Identity, r *protocol.ConnectRequest, channel string)
 	return nil, refused
 }
 
-// wants notes the first channel that a client subscribes to, unless the client has said which one it mainly wants. Calls for one client do not overlap,
-// with those of claims neither.
+// wants notes the first channel that a client subscribes to, unless the client has said which one it mainly wants. For one client, calls of wants and
+// claims do not overlap.
 func (c *Client) wants(channel string) {
 	if old := c.routing.Load(); old != nil && old.client.Channel == "" {
 		now := &routing{client: old.client}

@@ -64,8 +64,8 @@ func (p *partition) Publish(ctx context.Context, name string, pub push.Publicati
 	return at, err
 }
 
-// reachTimeout is how long a read of a log waits for the partition to reach the broker's head. It takes longer if the hub is far behind, or if the
-// newest message at the broker is none that is delivered. The broker is asked then.
+// reachTimeout is how long a read of a log waits for the partition to reach the broker's head. The partition does not get there in time if the hub is far
+// behind, or if the newest message at the broker is one that is never delivered. Then the broker is asked.
 const reachTimeout = 200 * time.Millisecond
 
 // Read implements relay.Partition.
@@ -86,8 +86,8 @@ func (p *partition) Read(ctx context.Context, name string, at push.Position) (re
 	}
 }
 
-// reach waits until everything up to a position is in the topics. It reports false if that takes too long, or would because a follower is called, which
-// may wait for the caller.
+// reach waits until everything up to a position is in the topics. It reports false if that takes longer than reachTimeout. If a method of a follower is
+// running, reach does not wait, because that method may be waiting for the caller of reach.
 func (p *partition) reach(ctx context.Context, at push.Position) bool {
 	isThere := func() bool { return p.epoch != at.Epoch || p.applied.Load() >= at.Offset }
 	p.mu.Lock()

@@ -129,7 +129,7 @@ func (q *queue) signal() {
 	}
 }
 
-// change changes which channels are wanted. Everything of them above the offset that it returns is queued, or told to be skipped.
+// change changes which channels are wanted. Everything of them above the offset that it returns is queued, or the gateway is told that it was left out.
 func (q *queue) change(want, unwant []string, resume bool) uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()

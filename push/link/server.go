@@ -9,7 +9,9 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/sluice-push/sluice/internal/logsample"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/link/wire"
 	"github.com/sluice-push/sluice/rpc"
@@ -19,7 +21,7 @@ import (
 
 // Options are the settings of a Server. For numbers, zero is the default.
 type Options struct {
-	// Node is the ID of this hub, and Cluster the name of its cluster. A gateway of another cluster is refused.
+	// Node is the ID of this hub, for the logs of gateways. Cluster is the name of its cluster: gateways of another one are refused.
 	Node, Cluster string
 	// Secret is what gateways have to know; empty: nothing.
 	Secret string
@@ -30,7 +32,7 @@ type Options struct {
 	QueueBytes int
 	// MaxConns bounds the connections of all gateways; default 1,024.
 	MaxConns int
-	// Logger gets broken connections and panics; nil discards.
+	// Logger gets gateways that connect or are refused, broken connections and panics; nil discards.
 	Logger *slog.Logger
 }
 
@@ -48,6 +50,7 @@ type Server struct {
 	broker  broker.Broker
 	options Options
 	rpc     *rpc.Server
+	refused logsample.Warning // limits how often refused gateways are logged
 
 	mu      sync.Mutex
 	streams map[string]*following // guarded by mu: the Follow streams by their IDs
@@ -65,6 +68,9 @@ func NewServer(b broker.Broker, o *Options) *Server {
 	}
 	if s.options.MaxConns <= 0 {
 		s.options.MaxConns = defaultMaxConns
+	}
+	if s.options.Logger == nil {
+		s.options.Logger = slog.New(slog.DiscardHandler)
 	}
 	s.rpc = rpc.NewServer(&rpc.Options{
 		Frame:        &frame.Options{MaxFrame: wire.MaxFrame},
@@ -157,20 +163,34 @@ func (s *Server) Links() int { return s.rpc.Stats().Conns }
 
 // admit refuses calls without the secret, and all but hello while the hub is away from its broker.
 func (s *Server) admit(ctx context.Context, c *rpc.Call, dst []byte, next rpc.Func) ([]byte, error) {
-	if s.options.Secret != "" {
-		given, _ := c.Metadata(wire.SecretKey)
-		if subtle.ConstantTimeCompare([]byte(given), []byte(s.options.Secret)) != 1 {
-			return nil, wire.AnswerError(wire.ErrDenied)
-		}
+	isHello := c.Method() == wire.Hello
+	err := s.checkSecret(c)
+	if err == nil && !isHello && isClosed(s.whenAway()) {
+		err = wire.ErrAway
 	}
-	if c.Method() != wire.Hello && isClosed(s.whenAway()) {
-		return nil, wire.AnswerError(wire.ErrAway)
+	var out []byte
+	if err == nil {
+		out, err = next(ctx, c, dst)
 	}
-	out, err := next(ctx, c, dst)
-	if err != nil {
-		return nil, wire.AnswerError(err)
+	if err == nil {
+		return out, nil
 	}
-	return out, nil
+	if isHello && s.refused.Due(time.Now()) {
+		s.options.Logger.Warn("a gateway is refused", "address", c.RemoteAddr(), "error", err)
+	}
+	return nil, wire.AnswerError(err)
+}
+
+// checkSecret returns an error if a call does not carry the secret, and there is one.
+func (s *Server) checkSecret(c *rpc.Call) error {
+	if s.options.Secret == "" {
+		return nil
+	}
+	given, _ := c.Metadata(wire.SecretKey)
+	if subtle.ConstantTimeCompare([]byte(given), []byte(s.options.Secret)) != 1 {
+		return wire.ErrDenied
+	}
+	return nil
 }
 
 func (s *Server) hello(_ context.Context, in *wire.HelloRequest) (*wire.HelloReply, error) {
@@ -180,6 +200,7 @@ func (s *Server) hello(_ context.Context, in *wire.HelloRequest) (*wire.HelloRep
 	if in.Cluster != s.options.Cluster {
 		return nil, rpc.Errorf(wire.CodeVersion, "this hub belongs to cluster %q, the gateway to %q", s.options.Cluster, in.Cluster)
 	}
+	s.options.Logger.Info("a gateway has connected", "node", in.Node)
 	return &wire.HelloReply{Version: wire.Version, Node: s.options.Node}, nil
 }
 

@@ -64,7 +64,7 @@ func (s *Followers) IsCalled() bool {
 	return slices.ContainsFunc(s.list, func(f *Follower) bool { return f.isCalled.Load() })
 }
 
-// Each has call made for each follower: a method of it.
+// Each calls the function for each follower that has not ended. The function calls one method of the follower.
 func (l List) Each(call func(broker.Follower)) {
 	for _, f := range l {
 		f.call(call)
@@ -81,7 +81,7 @@ func (l List) Deliver(batch []broker.Message) {
 // Follower is a follower of a partition.
 type Follower struct {
 	to       broker.Follower
-	missed   []gap       // what it has to be told when it has been added
+	missed   []gap       // gaps that the follower is told of when it has been added
 	isCalled atomic.Bool // a method of to is running
 
 	mu      sync.Mutex // held while a method of to runs; guards isEnded
@@ -102,7 +102,7 @@ func (f *Follower) callLocked(method func(broker.Follower)) {
 	f.isCalled.Store(false)
 }
 
-// end has no method called any more. It returns when none is running.
+// end stops calls of the follower's methods. It waits for a call that is running.
 func (f *Follower) end() {
 	f.mu.Lock()
 	f.isEnded = true

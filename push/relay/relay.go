@@ -81,9 +81,9 @@ type Broker struct {
 // served is a partition with the reads of its head.
 type served struct {
 	Partition
-	id   broker.Partition
-	mode push.Mode
-	turn sync.Mutex // held while the head is read
+	id      broker.Partition
+	mode    push.Mode
+	reading sync.Mutex // held while the head is read
 
 	mu   sync.Mutex
 	next *headRead // guarded by mu: a read that has not begun; nil if none is due
@@ -142,9 +142,9 @@ func (b *Broker) of(ctx context.Context, channel string) (*served, error) {
 	return b.table.Of(ctx, channel)
 }
 
-// Open does nothing if the namespace is served with the same settings. It returns ErrUnknownNamespace if it is not served, and another error if it is
-// with other settings. Another History is no error: loads go on to be answered with what the logs keep by their own, so that nodes may be given
-// another one, one after the other.
+// Open does nothing if the namespace is served with the same settings. It returns ErrUnknownNamespace if the namespace is not served, and another
+// error if the mode, the number of partitions or durable differ. Another History is no error, and changes nothing: the logs keep what their own
+// History says. So nodes can get a new History one after the other.
 func (b *Broker) Open(ctx context.Context, ns broker.Namespace) error {
 	err := b.check(ctx)
 	if err == nil {
@@ -272,10 +272,11 @@ func (b *Broker) headOf(ctx context.Context, p *served) (push.Position, error) {
 	}
 }
 
-// readHead reads the head of a partition for all that wait for it now. One goroutine at a time reads, and at most one waits for its turn.
+// readHead reads the head of a partition for all that wait for it now. One goroutine at a time reads, and at most one
+// other waits.
 func (b *Broker) readHead(p *served, r *headRead) {
-	p.turn.Lock()
-	defer p.turn.Unlock()
+	p.reading.Lock()
+	defer p.reading.Unlock()
 	p.mu.Lock()
 	p.next = nil // a call from now on needs a newer head
 	p.mu.Unlock()

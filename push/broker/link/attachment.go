@@ -35,7 +35,7 @@ type attachment struct {
 	spare []broker.Message
 
 	mu        sync.Mutex         // guards the following
-	isSettled bool               // the outcome of Attach is certain
+	isSettled bool               // the outcome of Attach is final
 	address   string             // of the hub that the stream comes from
 	best      string             // the best hub when it was opened
 	end       context.CancelFunc // ends the stream
@@ -85,7 +85,7 @@ func (b *Broker) Attach(ctx context.Context, p broker.Partition, f broker.Follow
 	return a, nil
 }
 
-// settle reports whether the outcome of Attach may still be chosen, which the caller then has done.
+// settle makes the caller's outcome of Attach final. It reports false if another outcome was final before.
 func (a *attachment) settle() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,8 +94,8 @@ func (a *attachment) settle() bool {
 	return isFirst
 }
 
-// giveUp returns err as the outcome of Attach, unless another one is certain. So no method of the follower is called if Attach fails: it could wait for
-// what the caller of Attach holds, and Attach would wait for it.
+// giveUp returns err as the outcome of Attach, unless another outcome is final. After that no method of the follower is called. A method that still ran
+// could wait for a lock of the caller of Attach, while Attach waits for the method.
 func (a *attachment) giveUp(err error) error {
 	if a.settle() {
 		return err
@@ -189,10 +189,10 @@ func (a *attachment) follow(ctx context.Context) (streamed bool, err error) {
 		if err = f.begin(ctx); err != nil {
 			continue
 		}
-		a.at(address, hubs[0], cancel)
+		a.setHub(address, hubs[0], cancel)
 		a.reconsider() // the placement may have changed meanwhile
 		err = f.receive(ctx)
-		a.at("", "", nil)
+		a.setHub("", "", nil)
 		cancel()
 		a.interest.gone()
 		_ = f.events.Close()
@@ -201,7 +201,8 @@ func (a *attachment) follow(ctx context.Context) (streamed bool, err error) {
 	return false, err
 }
 
-func (a *attachment) at(address, best string, end context.CancelFunc) {
+// setHub notes from which hub the stream comes; an empty address: there is no stream.
+func (a *attachment) setHub(address, best string, end context.CancelFunc) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.address, a.best, a.end = address, best, end
@@ -317,7 +318,7 @@ func (s *stream) receive(ctx context.Context) error {
 	}
 }
 
-// deliver gives the follower messages, of which it may have some already. It has everything up to an offset then.
+// deliver gives the follower the messages that it does not have yet. After that the follower has everything up to an offset.
 func (s *stream) deliver(messages []broker.Message, upTo uint64) {
 	s.spare = messages
 	first := 0

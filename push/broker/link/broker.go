@@ -30,12 +30,13 @@ type Options struct {
 	TLS *tls.Config
 	// Connections is how many connections there are to a hub; default 2. All that concerns a partition uses one of them.
 	Connections int
-	// Timeout is how long an operation waits for a connection; default 5 s. Within it, also the next hubs are tried: connecting to one may take half
-	// of it.
+	// Timeout is how long an operation waits for a connection; default 5 s. In this time the next hubs are tried too: connecting to one hub may take
+	// half of it.
 	Timeout time.Duration
-	// Heartbeat is for how long a connection may be silent before the hub is asked for a sign of life; without one it ends as much later. Default 2 s.
+	// Heartbeat is for how long a connection may be silent before the hub is asked for a sign of life; default 2 s. If there is none, the connection
+	// ends after the same time again.
 	Heartbeat time.Duration
-	// Logger is told of connections that end; nil discards.
+	// Logger gets links to hubs, hubs that cannot be reached, and streams that end or cannot be opened; nil discards.
 	Logger *slog.Logger
 }
 
@@ -80,7 +81,7 @@ func New(o *Options) (*Broker, error) {
 	}
 	b := &Broker{options: o.withDefaults(), namespaces: map[string]broker.Namespace{}, attachments: map[*attachment]struct{}{}}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	b.conns = conns{broker: b, slots: map[slotKey]*slot{}}
+	b.conns = conns{broker: b, slots: map[slotKey]*slot{}, logged: map[string]bool{}}
 	b.running.Go(b.watchPlacement)
 	return b, nil
 }
@@ -220,8 +221,8 @@ func (e *visitError) Unwrap() error { return e.err }
 // retryAfter is how long a call waits when no hub could be reached.
 const retryAfter = 20 * time.Millisecond
 
-// call has f make a call at the first hub of a partition that can be reached. f is called again, at this or another hub, if the call was refused
-// before it began, and if the connection was lost and again is set. ctx of f is done when the broker closes.
+// call calls f with a connection to the first hub of a partition that can be reached. It calls f again, for this or another hub, if the call was refused
+// before it began, or if the connection was lost and again is set. The context of f is done when the broker closes.
 func (b *Broker) call(ctx context.Context, p broker.Partition, again bool, f func(context.Context, *conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-push/sluice/internal/rendezvous"
+	"github.com/sluice-push/sluice/internal/logsample"
 	"github.com/sluice-push/sluice/push/broker"
 	"github.com/sluice-push/sluice/push/link/wire"
 	"github.com/sluice-push/sluice/rpc"
@@ -22,11 +22,13 @@ import (
 
 // conns are the connections to hubs. They are made when they are needed. One that has ended is replaced at the next use.
 type conns struct {
-	broker *Broker
+	broker    *Broker
+	unreached logsample.Warning // limits how often hubs that cannot be reached are logged
 
-	mu     sync.Mutex
-	slots  map[slotKey]*slot // guarded by mu
-	closed bool              // guarded by mu
+	mu     sync.Mutex // guards the following
+	slots  map[slotKey]*slot
+	logged map[string]bool // the hubs of which the log says that they cannot be reached
+	closed bool
 }
 
 type slotKey struct {
@@ -55,7 +57,7 @@ func (e *dialError) Unwrap() error { return e.err }
 
 // get returns the connection to a hub for a partition, on which the partition's namespace is open.
 func (s *conns) get(ctx context.Context, address string, p broker.Partition) (*conn, error) {
-	key := slotKey{address, int(rendezvous.Hash(p.Namespace+string(rune(p.Index))) % uint64(s.broker.options.Connections))} //nolint:gosec // a small number
+	key := slotKey{address, int(hashOf(p) % uint64(s.broker.options.Connections))} //nolint:gosec // a small number
 	s.mu.Lock()
 	at := s.slots[key]
 	if at == nil && !s.closed {
@@ -130,6 +132,7 @@ func (t *slot) isUp() bool {
 // dial makes the connection.
 func (t *slot) dial(b *Broker, address string) {
 	c, err := b.dial(b.ctx, address)
+	b.conns.report(address, err)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	close(t.dialed)
@@ -144,6 +147,21 @@ func (t *slot) dial(b *Broker, address string) {
 		pause = longestPause // the hub refuses this gateway, and will for some time
 	}
 	t.failed, t.until = &dialError{address, err}, time.Now().Add(pause)
+}
+
+// report logs that a hub cannot be reached, once until it can be reached again.
+func (s *conns) report(address string, err error) {
+	s.mu.Lock()
+	isDue := err != nil && !s.logged[address] && s.broker.ctx.Err() == nil && s.unreached.Due(time.Now())
+	if isDue {
+		s.logged[address] = true
+	} else if err == nil {
+		delete(s.logged, address)
+	}
+	s.mu.Unlock()
+	if isDue {
+		s.broker.options.Logger.Warn("a hub cannot be reached", "hub", address, "error", err)
+	}
 }
 
 // isUp reports whether there is a connection.
@@ -218,6 +236,7 @@ func (b *Broker) dial(ctx context.Context, address string) (*conn, error) {
 		_ = made.Close()
 		return nil, wire.CallError(ctx, err)
 	}
+	o.Logger.Info("linked to a hub", "hub", address, "node", reply.Node)
 	return c, nil
 }
 

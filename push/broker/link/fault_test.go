@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -280,9 +281,34 @@ func TestSlowGateway(t *testing.T) {
 	}
 }
 
-// Without the secret, or from another cluster, a gateway gets nothing, and its error says why.
+// logged is a log that can be read while it is written.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// has waits until the log has all parts.
+func (l *logged) has(t *testing.T, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		testwait.True(t, "the log has "+part, func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return strings.Contains(l.text.String(), part)
+		})
+	}
+}
+
+// Without the secret, or from another cluster, a gateway gets nothing, and its error says why. Both sides log it.
 func TestRefused(t *testing.T) {
-	h := newHub(t, hublink.Options{Secret: "right", Cluster: "a"}, memory.Options{})
+	atHub, atGateway := &logged{}, &logged{}
+	h := newHub(t, hublink.Options{Secret: "right", Cluster: "a", Logger: slog.New(slog.NewTextHandler(atHub, nil))}, memory.Options{})
 	for _, tt := range []struct {
 		options link.Options
 		want    string
@@ -292,6 +318,7 @@ func TestRefused(t *testing.T) {
 		{link.Options{Secret: "right", Cluster: "b"}, `belongs to cluster "a", the gateway to "b"`},
 	} {
 		tt.options.Timeout = 100 * time.Millisecond
+		tt.options.Logger = slog.New(slog.NewTextHandler(atGateway, nil))
 		b := join(t, tt.options, h.address)
 		testwait.True(t, fmt.Sprintf("with %+v the error is %q", tt.options, tt.want), func() bool {
 			err := b.Open(testwait.Context(t), broker.Namespace{Name: "n", Partitions: 1})
@@ -302,9 +329,13 @@ func TestRefused(t *testing.T) {
 		})
 		_ = b.Close()
 	}
-	b := join(t, link.Options{Secret: "right", Cluster: "a"}, h.address)
+	atHub.has(t, "a gateway is refused", "address=127.0.0.1:", "does not accept this secret")
+	atGateway.has(t, "a hub cannot be reached", "hub="+h.address, "does not accept this secret")
+	b := join(t, link.Options{Secret: "right", Cluster: "a", Node: "g", Logger: slog.New(slog.NewTextHandler(atGateway, nil))}, h.address)
 	closes(t, b)
 	open(t, b)
+	atHub.has(t, "a gateway has connected", "node=g")
+	atGateway.has(t, "linked to a hub")
 }
 
 // What no hub is reached for fails in time, and says that nothing was stored.

@@ -203,9 +203,9 @@ func (d *Directory) announce(ctx context.Context) {
 		d.failed.Store(&err)
 		switch {
 		case err != nil && !failed:
-			d.logger.Warn("members: the source does not answer", "err", err)
+			d.logger.Warn("members: other nodes are not heard now: the source does not answer", "error", err)
 		case err == nil && failed:
-			d.logger.Info("members: the source answers again")
+			d.logger.Info("members: other nodes are heard again: the source answers again")
 		}
 		failed = err != nil
 		select {
@@ -228,7 +228,7 @@ func (d *Directory) watch(ctx context.Context) {
 		once.Do(func() { close(d.ready) })
 	})
 	if ctx.Err() == nil {
-		d.logger.Error("members: the set stays as it is: the source has ended", "err", err)
+		d.logger.Error("members: the set stays as it is: the source has ended", "error", err)
 	}
 }
 
@@ -243,7 +243,7 @@ func (d *Directory) refresh() {
 	names := d.problems.fresh(time.Now(), wrong)
 	d.mu.Unlock()
 	for _, name := range names {
-		d.logger.Warn("members: bad entry", "entry", name, "err", wrong[name])
+		d.logger.Warn("members: bad entry", "entry", name, "error", wrong[name])
 	}
 }
 

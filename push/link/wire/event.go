@@ -95,8 +95,8 @@ func (f *FollowRequest) Parse(body []byte) error {
 	return r.err()
 }
 
-// InterestRequest is the argument of Interest: it changes which channels a Follow stream sends. The answer is an offset: everything above it that is
-// published to the wanted channels is sent, or is told to be skipped.
+// InterestRequest is the argument of Interest: it changes which channels a Follow stream sends. The answer is an offset. Everything above it that
+// is published to the wanted channels is sent, or a Skipped event says that it was left out.
 type InterestRequest struct {
 	ID     string
 	Want   []string

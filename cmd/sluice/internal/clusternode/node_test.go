@@ -136,6 +136,7 @@ func TestPlaces(t *testing.T) {
 	p, err := newPlaces(parse(t, `
 role: gateway
 cluster: {name: c, discovery: {addresses: ["first:1"]}, placement: {pinned: {vip: {tier: vip}}}}
+namespaces: [{name: vip}]
 `), "me")
 	if err != nil {
 		t.Fatal(err)

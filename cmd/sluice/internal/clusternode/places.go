@@ -11,12 +11,13 @@ import (
 
 var _ gatewaylink.Placement = (*places)(nil)
 
-// places says which hubs a gateway asks for what. Before hubs are known, it has the ones that the configuration names.
+// places chooses the hubs that a gateway asks: for each partition, and for control messages and leases, which belong to no partition. Before members
+// are known, these are the hubs that the configuration names.
 type places struct {
 	first  gatewaylink.Fixed // hubs of the configuration; they may be names of several hubs
 	pinned map[string]cluster.Labels
 	placer *cluster.Placer
-	any    *cluster.Placer // for what belongs to no partition
+	any    *cluster.Placer // for control messages and leases
 	zone   string
 	node   string
 
