@@ -64,7 +64,7 @@ test: deps ## Run all tests with the race detector, in random order
 	@$(call each,$(CURDIR)/tools/test -race -shuffle=on -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 30m $(TESTFLAGS) ./...)
 
 .PHONY: stress
-stress: ## Run all tests, or those of PKG, COUNT times under the race detector on a busy machine; hours
+stress: ## Run all tests, or those of PKG, COUNT times under the race detector on a busy machine; hours, but it goes on where it ended
 	@PKG="$(filter-out ./...,$(PKG))" tools/stress
 
 .PHONY: check
