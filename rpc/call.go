@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -175,4 +176,20 @@ func (x *callContext) end(err error) {
 	if x.done != nil {
 		close(x.done)
 	}
+}
+
+// deadlineOf returns the time until which a frame wants its answer, zero if it does not say so.
+func deadlineOf(f *frame.Frame) time.Time {
+	text := f.Value(keyTimeout)
+	if f.Dialect.Framing == frame.TTHeader {
+		text = f.Int(intTimeout)
+	}
+	if len(text) == 0 {
+		return time.Time{}
+	}
+	ms, err := strconv.ParseInt(string(text), 10, 32)
+	if err != nil || ms <= 0 {
+		return time.Time{} // as Kitex has it: no time-out
+	}
+	return time.Now().Add(time.Duration(ms) * time.Millisecond)
 }

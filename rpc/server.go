@@ -22,6 +22,10 @@ type Options struct {
 	// [Overloaded], and one-way calls are dropped. While answers wait for a client to read them, a connection may have twice as much. The answers that
 	// wait have at most four times MaxBytes, or are one; in place of others, Overloaded is sent, although the handler has run.
 	MaxCalls, MaxAllCalls, MaxBytes int
+	// MaxUnproven bounds the unproven connections: those of which no call was successful yet. When there is one more, the oldest of them is ended. An
+	// unproven connection may send frames of up to 64 KiB. It is for servers with an interceptor that refuses callers: such callers hold few
+	// connections and little memory then. The first call of a client should be a short one. By default there is no bound.
+	MaxUnproven int
 	// Executor runs the handlers; by default each has a goroutine while it runs. A handler of a stream runs as long as the stream lasts. The key of
 	// a task is the number of its connection. If it takes no more, calls are answered with [Overloaded]. Calls that are handled inline, or in
 	// order, do not use it.
@@ -46,6 +50,7 @@ func (o *Options) withDefaults() Options {
 	out.MaxCalls = bound(out.MaxCalls, 16_384)
 	out.MaxAllCalls = bound(out.MaxAllCalls, 65_536)
 	out.MaxBytes = bound(out.MaxBytes, 16<<20)
+	out.MaxUnproven = max(out.MaxUnproven, 0)
 	if out.DrainGrace == 0 {
 		out.DrainGrace = time.Second
 	}
@@ -142,6 +147,7 @@ type Server struct {
 	stop     func()
 	running  sync.WaitGroup
 	counts   counts
+	unproven unproven
 
 	mu      sync.Mutex
 	methods map[string]*[frame.Bare + 1]*method // by protocol
@@ -151,6 +157,7 @@ type Server struct {
 // NewServer returns a server without methods. Nil options are all defaults.
 func NewServer(o *Options) *Server {
 	srv := &Server{options: o.withDefaults(), methods: map[string]*[frame.Bare + 1]*method{}, conns: map[*serverConn]struct{}{}, stopping: make(chan struct{})}
+	srv.unproven.most = srv.options.MaxUnproven
 	srv.stop = sync.OnceFunc(func() { close(srv.stopping) })
 	srv.sessions = session.NewServer(nil, &session.Handler{
 		Open: srv.open,

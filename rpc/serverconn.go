@@ -18,6 +18,7 @@ type serverConn struct {
 	server  *Server
 	session *session.Session
 	codec   *frame.Codec
+	proof   proof
 
 	// Of the goroutine that reads.
 	announced bool // an answer has said that this is package rpc
@@ -42,8 +43,13 @@ var errClient = errors.New("rpc: the client breaks the protocol")
 
 func (srv *Server) open(s *session.Session) error {
 	c := &serverConn{server: srv, session: s, codec: frame.New(srv.options.Frame), calls: map[int32]*Call{}}
-	s.SetCodec(c.codec)
+	if srv.options.MaxUnproven > 0 {
+		s.SetCodec(&unprovenCodec{c.codec, &c.proof})
+	} else {
+		s.SetCodec(c.codec)
+	}
 	s.SetValue(c)
+	srv.unproven.add(c)
 	srv.mu.Lock()
 	srv.conns[c] = struct{}{}
 	srv.mu.Unlock()
@@ -235,22 +241,6 @@ func (c *serverConn) addLocked(call *Call, o *Options) error {
 	return nil
 }
 
-// deadlineOf returns the time until which a frame wants its answer, zero if it does not say so.
-func deadlineOf(f *frame.Frame) time.Time {
-	text := f.Value(keyTimeout)
-	if f.Dialect.Framing == frame.TTHeader {
-		text = f.Int(intTimeout)
-	}
-	if len(text) == 0 {
-		return time.Time{}
-	}
-	ms, err := strconv.ParseInt(string(text), 10, 32)
-	if err != nil || ms <= 0 {
-		return time.Time{} // as Kitex has it: no time-out
-	}
-	return time.Now().Add(time.Duration(ms) * time.Millisecond)
-}
-
 // run handles a call and answers it.
 func (c *Call) run() {
 	size, most := int(c.method.answered.Load()), keptBuffer
@@ -323,6 +313,8 @@ func (c *Call) handle(dst []byte) (body []byte, err error) {
 		}
 		x := exceptionOf(err)
 		body, err = nil, &x
+	} else {
+		c.conn.prove()
 	}
 	returned = true
 	return body, err
@@ -488,6 +480,7 @@ func (c *serverConn) close(info *session.CloseInfo) {
 	}
 	c.mu.Unlock()
 	c.cancelAll(context.Canceled)
+	c.server.unproven.remove(c)
 	c.server.mu.Lock()
 	delete(c.server.conns, c)
 	c.server.mu.Unlock()

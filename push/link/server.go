@@ -30,7 +30,8 @@ type Options struct {
 	// QueueBytes bounds what waits for one gateway of one partition, default 4 MiB; twice as much may be held while it is sent. A gateway that is further
 	// behind loads what it has missed.
 	QueueBytes int
-	// MaxConns bounds the connections of all gateways; default 1,024.
+	// MaxConns bounds the connections of all gateways; default 1,024. As many more may be connected of which no call was successful yet. When there is
+	// one more of those, the oldest of them is ended. So peers without the secret do not keep gateways out.
 	MaxConns int
 	// Logger gets gateways that connect or are refused, broken connections and panics; nil discards.
 	Logger *slog.Logger
@@ -76,8 +77,9 @@ func NewServer(b broker.Broker, o *Options) *Server {
 		Frame:        &frame.Options{MaxFrame: wire.MaxFrame},
 		MaxBytes:     maxCallBytes,
 		MaxAllCalls:  maxCalls,
+		MaxUnproven:  s.options.MaxConns,
 		Interceptors: []rpc.Interceptor{s.admit},
-		Session:      &session.Options{TLS: s.options.TLS, MaxSessions: s.options.MaxConns},
+		Session:      &session.Options{TLS: s.options.TLS, MaxSessions: 2 * s.options.MaxConns},
 		Logger:       s.options.Logger,
 	})
 	s.rpc.Handle(wire.Hello, rpc.MethodOf(rpc.JSON, s.hello))

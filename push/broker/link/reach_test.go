@@ -256,3 +256,25 @@ func TestLargePublications(t *testing.T) {
 	f.mu.Unlock()
 	check()
 }
+
+// Peers without the secret that hold connections to a hub, more than the hub takes of gateways, do not keep a gateway out.
+func TestStrangersHoldConnections(t *testing.T) {
+	const most = 4
+	h := newHub(t, hublink.Options{Secret: "s", MaxConns: most}, memory.Options{})
+	for range 5 * most {
+		c, err := rpc.Dial(testwait.Context(t), "tcp", h.address, &rpc.ConnOptions{Form: rpc.Raw})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		hello := &rpc.Request{Method: wire.Hello, Form: rpc.JSON}
+		err = c.Do(testwait.Context(t), hello, &wire.HelloRequest{Versions: []int{wire.Version}}, nil)
+		if code := rpc.CodeOf(err); code != wire.CodeDenied {
+			t.Fatalf("a hello without the secret: %v", err)
+		}
+	}
+	b := join(t, link.Options{Secret: "s"}, h.address)
+	closes(t, b)
+	openInTime(t, b)
+	publish(t, b, "n:a", 1)
+}

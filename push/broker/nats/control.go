@@ -55,7 +55,11 @@ func (b *Broker) Listen(ctx context.Context, node string, handle func(payload []
 }
 
 func (l *listener) subscribe(ctx context.Context, node string) error {
-	for _, subject := range []string{controlAll, string(appendToken([]byte(controlNode), node))} {
+	own := string(appendToken([]byte(controlNode), node))
+	if len(own) > mostSubject {
+		return fmt.Errorf("%w: the ID of the node takes %d bytes, at most %d are allowed", broker.ErrTooLarge, len(own), mostSubject)
+	}
+	for _, subject := range []string{controlAll, own} {
 		sub, err := l.broker.conn.ChanSubscribe(subject, l.queue)
 		if err != nil {
 			return err

@@ -39,6 +39,19 @@ func cutKey(key string) (parts [3]string, fixed int) {
 	return parts, fixed
 }
 
+// mostLeaseSubject is how long the subject of a lease may be: see mostSubject. It leaves room for the rest of a line.
+const mostLeaseSubject = 3 << 10
+
+// leaseMessage returns a message that stores something under the key of a lease. The error is [broker.ErrTooLarge]: a server would end the connection of
+// a client that sends it a key so long, and for good.
+func leaseMessage(key string, value []byte) (*nats.Msg, error) {
+	subject := leaseSubject(key)
+	if len(subject) > mostLeaseSubject {
+		return nil, fmt.Errorf("%w: its key takes %d bytes, at most %d are allowed", broker.ErrTooLarge, len(subject), mostLeaseSubject)
+	}
+	return &nats.Msg{Subject: subject, Data: value, Header: nats.Header{}}, nil
+}
+
 func leaseSubject(key string) string {
 	parts, _ := cutKey(key)
 	out := []byte(leasePrefix)
@@ -76,8 +89,11 @@ func (b *Broker) PutLease(ctx context.Context, l broker.Lease, ttl time.Duration
 	if err == nil && ttl <= 0 {
 		err = fmt.Errorf("time to live %v: it must be positive", ttl)
 	}
+	var m *nats.Msg
 	if err == nil {
-		m := &nats.Msg{Subject: leaseSubject(l.Key), Data: l.Value, Header: nats.Header{}}
+		m, err = leaseMessage(l.Key, l.Value)
+	}
+	if err == nil {
 		m.Header[headerTTL] = []string{strconv.FormatInt(int64((ttl+time.Second-1)/time.Second), 10) + "s"}
 		err = b.withLeases(ctx, func(ctx context.Context) error {
 			_, err := b.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
@@ -85,7 +101,7 @@ func (b *Broker) PutLease(ctx context.Context, l broker.Lease, ttl time.Duration
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("nats: lease %q: %w", l.Key, b.closedOr(err))
+		return fmt.Errorf("nats: lease %.300q: %w", l.Key, b.closedOr(err))
 	}
 	return nil
 }
@@ -94,15 +110,19 @@ func (b *Broker) PutLease(ctx context.Context, l broker.Lease, ttl time.Duration
 // server five times as much.
 func (b *Broker) DropLease(ctx context.Context, key string) error {
 	err := b.usable(ctx)
+	var m *nats.Msg
 	if err == nil {
-		m := &nats.Msg{Subject: leaseSubject(key), Header: nats.Header{headerRemoved: {"1"}, headerTTL: {"1s"}}}
+		m, err = leaseMessage(key, nil)
+	}
+	if err == nil {
+		m.Header = nats.Header{headerRemoved: {"1"}, headerTTL: {"1s"}}
 		err = b.withLeases(ctx, func(ctx context.Context) error {
 			_, err := b.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
 			return err
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("nats: drop lease %q: %w", key, b.closedOr(err))
+		return fmt.Errorf("nats: drop lease %.300q: %w", key, b.closedOr(err))
 	}
 	return nil
 }
