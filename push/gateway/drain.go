@@ -11,13 +11,18 @@ const drainPeriod = 50 * time.Millisecond
 
 // Drain asks all clients to connect again, to another node, at an even pace over the given time, so that the other nodes do not get all of them at once.
 // With Options.Routes, which must not name this node any more, clients are told to which, as by [Session.Move].
-// From the beginning no new clients are admitted. Commands of clients that are still connected are answered. Drain returns nil when all clients were
+// From the beginning no new clients are admitted, and connections of a [Drainer] are told so. Commands of clients that are still connected are answered. Drain returns nil when all clients were
 // asked, and the error of ctx if ctx is done first; then call Shutdown. It may be called concurrently with everything but itself.
 func (g *Gateway) Drain(ctx context.Context, over time.Duration) error {
 	g.mu.Lock()
 	g.draining = true
 	g.mu.Unlock()
 	g.arriving.Wait() // clients that were admitted before are in the list, as in Shutdown
+	for _, t := range g.transports {
+		if d, ok := t.(Drainer); ok {
+			d.Drain()
+		}
+	}
 	clients := slices.Collect(g.clients())
 	began := time.Now()
 	tick := time.NewTicker(drainPeriod)

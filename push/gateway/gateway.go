@@ -198,6 +198,12 @@ type Transport interface {
 	Shutdown(ctx context.Context) error
 }
 
+// Drainer is a Transport whose connections are told, when a drain begins, that their next calls and requests belong elsewhere. Clients are not ended.
+type Drainer interface {
+	Transport
+	Drain() // may be called before Shutdown, and does not wait
+}
+
 // HTTPTransport is a Transport whose clients come with HTTP requests.
 type HTTPTransport interface {
 	Transport

@@ -58,6 +58,8 @@ type Transport struct {
 	serving                 context.Context // ends with Shutdown
 	stopServing             context.CancelFunc
 
+	drain   sync.Once      // see Drain
+	drained chan struct{}  // closed when all connections are, after Drain
 	running sync.WaitGroup // calls of clients
 	mu      sync.Mutex
 	all     map[*call]struct{} // guarded by mu
@@ -71,6 +73,7 @@ func New(g *gateway.Gateway) *Transport {
 	}
 	t := &Transport{
 		gateway: g, health: health.NewServer(), clients: map[string]func(grpc.ServerStream) error{}, codec: rawstream.NewCodec(), all: map[*call]struct{}{},
+		drained:  make(chan struct{}),
 		twoWay:   kind(gateway.Protobuf{}, gateway.TwoWay),
 		emulated: kind(gateway.Protobuf{}, gateway.Emulated),
 		oneWay:   kind(gateway.Protobuf{Bare: true}, gateway.OneWay),
@@ -160,25 +163,32 @@ func (t *Transport) Stats() gateway.TransportStats {
 	return s
 }
 
+// Drain implements gateway.Drainer. It closes the listeners, and sends GOAWAY on all connections (RFC 9113 §6.8): a client makes its next call on another
+// connection, while its calls on this one go on. Health checks say that the node does not serve.
+func (t *Transport) Drain() {
+	t.health.Shutdown()
+	t.drain.Do(func() {
+		go func() { // Shutdown waits for it
+			t.server.GracefulStop()
+			close(t.drained)
+		}()
+	})
+}
+
 // Shutdown implements gateway.Transport. It closes the listeners, tells all connections and clients to go elsewhere, and waits until the
 // connections are closed.
 func (t *Transport) Shutdown(ctx context.Context) error {
-	t.health.Shutdown()
+	t.Drain()
 	t.stopServing()
 	for c := range t.Clients() {
 		c.Disconnect(push.DisconnectShutdown)
 	}
-	drained := make(chan struct{})
-	go func() {
-		t.server.GracefulStop()
-		close(drained)
-	}()
 	var err error
 	select {
-	case <-drained:
+	case <-t.drained:
 	case <-ctx.Done():
 		t.server.Stop()
-		<-drained
+		<-t.drained
 		err = ctx.Err()
 	}
 	t.running.Wait()

@@ -42,7 +42,6 @@ func TestRefused(t *testing.T) {
 		refuse  func(n *node, cc *googlegrpc.ClientConn)
 		message string
 	}{
-		"draining":             {gateway.Options{}, func(n *node, _ *googlegrpc.ClientConn) { must(n.t, n.gateway.Drain(n.t.Context(), 0)) }, "shutting down"},
 		"full":                 {gateway.Options{Sessions: 1}, full, "limit of clients"},
 		"full for the address": {gateway.Options{SessionsPerAddress: 1}, full, "limit of connections"},
 	} {

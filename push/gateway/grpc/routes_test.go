@@ -2,13 +2,19 @@ package grpc_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	googlegrpc "google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/sluice-push/sluice/internal/testwait"
 	"github.com/sluice-push/sluice/push"
@@ -51,18 +57,21 @@ func wantRoutes(t *testing.T, trailer metadata.MD, user, code string) {
 
 // A client that is not admitted reads other gateways in a trailer, beside the time after which to call again.
 func TestRoutesOfRefused(t *testing.T) {
-	n := clustered(t, gateway.Options{})
-	must(t, n.gateway.Drain(t.Context(), 0))
+	n := clustered(t, gateway.Options{Sessions: 1})
 	ctx, cc := testwait.Context(t), n.dial()
+	first, err := clientv1.NewClientClient(cc).Connect(ctx)
+	must(t, err)
+	must(t, first.Send(&clientv1.Command{Id: 1, Connect: &clientv1.ConnectRequest{Token: "ann"}}))
+	receive(t, first)
 	c, err := clientv1.NewClientClient(cc).Connect(ctx)
 	must(t, err)
 	_, err = c.Recv()
-	wantPushback(t, err, c.Trailer(), codes.Unavailable, "shutting down")
+	wantPushback(t, err, c.Trailer(), codes.Unavailable, "limit of clients")
 	wantRoutes(t, c.Trailer(), "", "")
 	u, err := unistream.NewCentrifugoUniStreamClient(cc).Consume(ctx, &unistream.ConnectRequest{})
 	must(t, err)
 	_, err = u.Recv()
-	wantPushback(t, err, u.Trailer(), codes.Unavailable, "shutting down")
+	wantPushback(t, err, u.Trailer(), codes.Unavailable, "limit of clients")
 	wantRoutes(t, u.Trailer(), "", "")
 }
 
@@ -129,4 +138,56 @@ func TestRoutesOfMoved(t *testing.T) {
 	}
 	must(t, n.gateway.Drain(t.Context(), 0))
 	want(bob, "bob", "3001")
+}
+
+// TestDrain: when a drain begins, a client's next call goes to another node over another connection, while the calls that the node has go on until it is
+// their turn.
+func TestDrain(t *testing.T) {
+	n, other := clustered(t, gateway.Options{}), clustered(t, gateway.Options{})
+	nodes := manual.NewBuilderWithScheme("nodes")
+	nodes.InitialState(resolver.State{Addresses: []resolver.Address{{Addr: n.addr}, {Addr: other.addr}}})
+	ctx := testwait.Context(t)
+	cc, err := googlegrpc.NewClient("nodes:///", googlegrpc.WithResolvers(nodes), googlegrpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	t.Cleanup(func() { _ = cc.Close() })
+	connect := func() (clientv1.Client_ConnectClient, bool) {
+		c, err := clientv1.NewClientClient(cc).Connect(ctx)
+		must(t, err)
+		_ = c.Send(&clientv1.Command{Id: 1, Connect: &clientv1.ConnectRequest{Token: "ann"}}) // Recv has the error
+		r, err := c.Recv()
+		return c, err == nil && r.GetConnect() != nil
+	}
+	var calls []clientv1.Client_ConnectClient
+	for range 2 {
+		c, ok := connect()
+		if !ok || n.gateway.Len() != len(calls)+1 {
+			t.Fatal("not on the first node")
+		}
+		calls = append(calls, c)
+	}
+	drainCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	drained := make(chan error, 1)
+	go func() { drained <- n.gateway.Drain(drainCtx, time.Hour) }() // it asks one client at once, and the other one after half an hour
+	testwait.True(t, "a new call goes to the other node", func() bool {
+		_, ok := connect() // refused until the client has been told
+		return ok && other.gateway.Len() == 1
+	})
+	answered := 0
+	for _, c := range calls {
+		_ = c.Send(&clientv1.Command{Id: 2, Subscribe: &clientv1.SubscribeRequest{Channel: "ticks"}})
+		for r, err := c.Recv(); err == nil; r, err = c.Recv() {
+			if r.GetSubscribe() != nil {
+				answered++
+				break
+			}
+		}
+	}
+	if answered != 1 {
+		t.Errorf("%d clients of 2 are still served", answered)
+	}
+	stop()
+	if err := testwait.Receive(t, drained); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 }
