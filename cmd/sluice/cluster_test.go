@@ -35,6 +35,7 @@ type clusterPlan struct {
 	program  func() (string, error) // nil: the one with the race detector
 	args     []string               // more arguments of the first gateway
 	isSecure bool                   // clients need tokens
+	settings string                 // more settings in the block cluster of all nodes, such as "rebind: {rate: 10}"
 }
 
 // clusterNode is a hub or a gateway. When it is started again, it has the same addresses.
@@ -77,8 +78,8 @@ func startCluster(t *testing.T, plan *clusterPlan) *testCluster {
 role: hub
 listen: ""
 broker: {kind: nats, nats: {url: "nats://%s"}}
-cluster: {name: test, node: hub%d, advertise: {link: %q}, link: {listen: %q, secret: %q}}
-`, c.nats.address, i, link, n.address, linkSecret))
+cluster: {name: test, node: hub%d, advertise: {link: %q}, link: {listen: %q, secret: %q}, %s}
+`, c.nats.address, i, link, n.address, linkSecret, plan.settings))
 		c.hubs = append(c.hubs, n)
 	}
 	for i := range orTwo(plan.gateways) {
@@ -86,8 +87,8 @@ cluster: {name: test, node: hub%d, advertise: {link: %q}, link: {listen: %q, sec
 		n.args = nodeArgs(t, plan.config, fmt.Sprintf(`
 role: gateway
 listen: %q
-cluster: {name: test, node: gateway%d, discovery: {addresses: %s}, link: {secret: %q}}
-`, n.address, i, yamlList(links), linkSecret))
+cluster: {name: test, node: gateway%d, discovery: {addresses: %s}, link: {secret: %q}, %s}
+`, n.address, i, yamlList(links), linkSecret, plan.settings))
 		if !plan.isSecure {
 			n.args = append(n.args, "--insecure")
 		}

@@ -53,7 +53,11 @@ func runScenarios(t *testing.T, s scenarios) {
 	if _, err := os.Stat(s.installed); err != nil {
 		t.Fatalf("the official client is not installed in %s: run make deps (%v)", s.folder, err)
 	}
-	list := s.process(t.Context())
+	var which []string
+	if s.isCluster {
+		which = []string{"--cluster"}
+	}
+	list := s.process(t.Context(), which...)
 	out, err := list.Output()
 	if errors.Is(err, exec.ErrNotFound) {
 		t.Fatalf("%s is not installed: run make deps (%v)", s.command[0], err)
@@ -134,13 +138,13 @@ func (s scenarios) serve(t *testing.T, requests io.Reader, answers io.Writer) {
 		case "start":
 			node = s.start(t, r.Args)
 			answer["address"], answer["internal"] = node.public, node.internal
-		case "startPair":
+		case "startPair", "startMoving":
 			config, err := os.ReadFile(r.Args[0])
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			nodes = s.startPair(t, string(config))
+			nodes = s.startPair(t, string(config), r.Do == "startMoving")
 			answer["address"] = nodes.balance(t)
 		case "killOne":
 			nodes.nodes[0].kill()
@@ -178,12 +182,16 @@ func (s scenarios) start(t *testing.T, args []string) *process {
 	return startCluster(t, plan).gateways[0].process
 }
 
-// startPair starts two nodes with one broker.
-func (s scenarios) startPair(t *testing.T, config string) *pair {
+// startPair starts two nodes with one broker. In a cluster they may ask for tokens, and have a place for each user, to which they move clients at once.
+func (s scenarios) startPair(t *testing.T, config string, moves bool) *pair {
 	t.Helper()
 	if !s.isCluster {
 		return startPair(t, config)
 	}
-	c := startCluster(t, &clusterPlan{config: config})
+	plan := &clusterPlan{config: config}
+	if moves {
+		plan.isSecure, plan.settings = true, "route: {policy: user}, rebind: {cooldown: 0s}"
+	}
+	c := startCluster(t, plan)
 	return &pair{nodes: [2]*process{c.gateways[0].process, c.gateways[1].process}}
 }

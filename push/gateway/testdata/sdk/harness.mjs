@@ -37,6 +37,15 @@ export class Test {
     return proxy;
   }
 
+  // startMoving starts a cluster as tokens.yaml says, with two gateways and a place for each user, behind such a proxy. There is no such cluster where
+  // nodes are no gateways.
+  async startMoving() {
+    const path = fileURLToPath(new URL("tokens.yaml", import.meta.url));
+    const proxy = new Node(this, []);
+    ({ address: proxy.address } = await this.ask({ do: "startMoving", args: [path] }));
+    return proxy;
+  }
+
   // ask has the Go test do something and returns what it answers.
   async ask(request) {
     console.log(JSON.stringify(request));

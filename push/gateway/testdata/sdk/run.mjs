@@ -1,4 +1,4 @@
-// Runs one scenario: node run.mjs NAME. Without a name it prints the names of all, as a JSON array.
+// Runs one scenario: node run.mjs NAME. Without a name it prints the names of all, as a JSON array, with --cluster also of those that need a cluster.
 //
 // A scenario is an exported function of one of the modules below, or of their exported scenarios. It is given the test, see harness.mjs, and
 // fails by throwing.
@@ -11,6 +11,7 @@ import * as ends from "./ends.mjs";
 import * as grpc from "./grpc.mjs";
 import { scenarios as limits } from "./limits.mjs";
 import * as map from "./map.mjs";
+import * as moved from "./moved.mjs";
 import * as recovery from "./recovery.mjs";
 import { scenarios as reset } from "./reset.mjs";
 import * as sse from "./sse.mjs";
@@ -20,6 +21,7 @@ import * as tokens from "./tokens.mjs";
 const scenarios = {
   ...balanced, ...carriers, ...grpc, ...commands, ...recovery, ...table, ...map, ...delta, ...ends, ...limits, ...reset, ...sse, ...tokens,
 };
+const inClusters = { ...scenarios, ...moved };
 
 // Once in many runs, Node's fetch rejects a promise of its own that nothing can catch, when it is aborted while its body ends.
 process.on("unhandledRejection", (error) => {
@@ -27,9 +29,9 @@ process.on("unhandledRejection", (error) => {
 });
 
 const [name] = process.argv.slice(2);
-if (name === undefined) {
-  console.log(JSON.stringify(Object.keys(scenarios)));
+if (name === undefined || name === "--cluster") {
+  console.log(JSON.stringify(Object.keys(name ? inClusters : scenarios)));
 } else {
-  await scenarios[name](new Test());
+  await inClusters[name](new Test());
   process.exit(0); // clients that are still connected do not hold it up
 }
