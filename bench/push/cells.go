@@ -60,7 +60,7 @@ func cells(conns, most int, long spells, binary string) []cell {
 		{Work: load.Work{Name: "stalled", Conns: conns / 2, Rate: 2000}, kind: stalls, spells: long, each: marketEach},
 		{Work: load.Work{Name: "link"}, kind: links},
 		{Work: load.Work{Name: "tiers", Conns: conns, Rate: 1}, kind: tiers, windows: 10},
-		{Work: load.Work{Name: "cores", Conns: conns, InFlight: 32}, kind: cores, windows: 4},
+		{Work: load.Work{Name: "cores", Conns: conns}, kind: cores, windows: 3},
 	}
 	for i := range list {
 		c := &list[i]
@@ -112,7 +112,7 @@ func (c *cell) describe() string {
 	case tiers:
 		return fmt.Sprintf("publications of %d B to subscribers of one channel at several servers, %d a second", c.Size, c.Rate)
 	case cores:
-		return fmt.Sprintf("publications of %d B to %d subscribers of one channel, %d under way, the server on one processor and on two", c.Size, c.Conns, c.InFlight)
+		return fmt.Sprintf("publications of %d B to %d subscribers of one channel, the server on one processor and on two", c.Size, c.Conns)
 	default:
 	}
 	if c.kind == storms {

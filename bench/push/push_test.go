@@ -20,7 +20,7 @@ import (
 func TestEverything(t *testing.T) {
 	r := loadtest.Everything(t, push.Run, push.ServerNames(), "-conns", "20", "-idle", "15", "-stall", "1s", "-around", "200ms")
 	all := len(push.ServerNames())
-	if want := (8+5)*all + 2*all; len(r.Samples) != want || len(r.Targets) == 0 {
+	if want := (8+5)*all + 4*all; len(r.Samples) != want || len(r.Targets) == 0 {
 		t.Errorf("%d samples, not %d, %d targets", len(r.Samples), want, len(r.Targets))
 	}
 	for _, part := range []string{
