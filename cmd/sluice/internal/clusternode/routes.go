@@ -50,7 +50,7 @@ func (n *Node) Allows(c *route.Client) bool {
 const sentBatch = 16
 
 // sent counts the clients that were sent to each gateway since that gateway has announced another number. Otherwise all clients of a second would get the
-// same gateway. The zero value is ready.
+// same gateway. Other gateways send clients, too, of which this one knows nothing: each is taken to send as many. The zero value is ready.
 type sent struct {
 	mu       sync.Mutex
 	base     *cluster.Set // as announced
@@ -74,11 +74,17 @@ func (s *sent) apply(announced *cluster.Set) *cluster.Set {
 	}
 	s.base, s.new = announced, 0
 	now := map[string]int{}
+	senders := 0
+	for _, m := range announced.Members() {
+		if m.IsGateway() {
+			senders++
+		}
+	}
 	for id, to := range s.counts {
 		if m := announced.Member(id); m == nil || m.Sessions != to.announced {
 			delete(s.counts, id)
 		} else {
-			now[id] = m.Sessions + to.clients
+			now[id] = m.Sessions + senders*to.clients
 		}
 	}
 	if s.adjusted = announced; len(now) > 0 {

@@ -2,6 +2,7 @@ package clusternode
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"testing"
@@ -24,12 +25,13 @@ func TestSent(t *testing.T) {
 		}
 		s.add(announced.Member("b"))
 	}
-	if got := s.apply(announced).Member("b").Sessions; got != sentBatch {
-		t.Errorf("%d sessions, want %d", got, sentBatch)
+	const both = 2 * sentBatch // the other gateway is taken to send as many
+	if got := s.apply(announced).Member("b").Sessions; got != both {
+		t.Errorf("%d sessions, want %d", got, both)
 	}
 	a.Sessions++
-	if got := s.apply(set(t, a, b)).Member("b").Sessions; got != sentBatch {
-		t.Errorf("%d sessions after another gateway has announced its own, want %d", got, sentBatch)
+	if got := s.apply(set(t, a, b)).Member("b").Sessions; got != both {
+		t.Errorf("%d sessions after another gateway has announced its own, want %d", got, both)
 	}
 	b.Sessions = 7
 	if got := s.apply(set(t, a, b)).Member("b").Sessions; got != 7 {
@@ -38,6 +40,44 @@ func TestSent(t *testing.T) {
 	s.add(&cluster.Member{ID: "gone"})
 	if got := s.apply(set(t, a)); got.Member("gone") != nil {
 		t.Error("a gateway that is gone is in the set")
+	}
+}
+
+// When many clients come at once and ask all gateways in turn, each gateway gets about its share, although numbers of clients are announced, and read
+// by the others, once a second only, and no gateway knows whom the others send where.
+func TestSentByAll(t *testing.T) {
+	const gateways, clients, every = 4, 10_000, 300 * time.Microsecond
+	router, err := cluster.NewRouter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	members, nodes, known, counts := make([]cluster.Member, gateways), make([]sent, gateways), make([]*cluster.Set, gateways), make([]int, gateways)
+	for i := range members {
+		members[i] = cluster.Member{ID: fmt.Sprint(i), Role: cluster.Gateway, Public: fmt.Sprint("http://", i)}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	const second = int(time.Second / every) // in clients
+	for i := range clients {
+		for j := range members {
+			if i%second == j*second/gateways {
+				members[j].Sessions = counts[j]
+			}
+			if i%second == 0 {
+				known[j] = set(t, members...)
+			}
+		}
+		at := i % gateways
+		found, err := router.Route(nil, nodes[at].apply(known[at]), &cluster.Client{Random: random.Uint64()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes[at].add(found[0])
+		counts[slices.IndexFunc(members, func(m cluster.Member) bool { return m.ID == found[0].ID })]++
+	}
+	for i, n := range counts {
+		if share := float64(n) * gateways / clients; share < 0.8 || share > 1.2 {
+			t.Errorf("gateway %d has %d clients, %.2f times its share", i, n, share)
+		}
 	}
 }
 
