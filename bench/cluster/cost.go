@@ -93,7 +93,7 @@ func (s *settings) costOnce(ctx context.Context, shape *costShape) (*costs, erro
 	}
 	mine := *s
 	mine.clients = shape.clients
-	settle := time.Duration(s.seconds+2) * time.Second
+	settle := time.Duration(s.seconds+6) * time.Second // longer than it takes to look at an idle gateway, so that publications begin afterwards
 	r, err := mine.startUsers(ctx, c, "--shape", "market", "--channels", strconv.Itoa(shape.channels), "--each", strconv.Itoa(shape.each),
 		"--rate", strconv.Itoa(costRate), "--duration", (time.Duration(s.seconds) * time.Second).String(), "--settle", settle.String(), "--server-pid", strconv.Itoa(gateway.PID()))
 	if err != nil {
