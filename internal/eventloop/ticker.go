@@ -19,6 +19,7 @@ type Ticker struct {
 
 	running atomic.Bool
 	stopped atomic.Bool
+	mu      sync.Mutex // held while a goroutine is started, and by Stop: none is started afterwards
 	work    sync.WaitGroup
 }
 
@@ -29,7 +30,7 @@ func NewTicker(every time.Duration, tick, idle func() bool) *Ticker {
 	return &Ticker{every: every, tick: tick, idle: idle}
 }
 
-// Start starts the goroutine unless there is one. It takes hardly any stack if there is.
+// Start starts the goroutine unless there is one, or Stop was called. It takes hardly any stack if there is.
 func (t *Ticker) Start() {
 	if !t.running.Load() {
 		t.begin()
@@ -37,7 +38,9 @@ func (t *Ticker) Start() {
 }
 
 func (t *Ticker) begin() {
-	if t.claim() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.stopped.Load() && t.claim() {
 		t.work.Go(t.run)
 	}
 }
@@ -71,7 +74,11 @@ func (t *Ticker) run() {
 }
 
 // Stop ends the goroutine for good.
-func (t *Ticker) Stop() { t.stopped.Store(true) }
+func (t *Ticker) Stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped.Store(true)
+}
 
-// Wait waits until the goroutine has ended. Start must not be called meanwhile.
+// Wait waits until the goroutine has ended. Call Stop before.
 func (t *Ticker) Wait() { t.work.Wait() }
