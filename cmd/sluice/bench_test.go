@@ -139,7 +139,7 @@ func TestBenchRefuses(t *testing.T) {
 		{"no number", []string{"--clients", "many"}, 2, "--clients"},
 		{"unknown shape", []string{"--shape", "round"}, 2, "--shape must be one of"},
 		{"an unknown network", []string{"--network", "4g"}, 2, "network: unknown name \"4g\": use none, dsl"},
-		{"a network that cuts", []string{"--network", "flaky", "--shape", "slow"}, 2, "shape one with a rate and shape idle"},
+		{"a network that cuts", []string{"--network", "flaky", "--shape", "slow"}, 2, "shapes one and market with a rate"},
 		{"too few tokens", []string{"--tokens", file}, 2, "tokens for 1000 clients: use one for each"},
 		{"no tokens", []string{"--tokens", file + ".none"}, 2, "--tokens"},
 		{"an argument", []string{"more"}, 2, "unexpected argument more"},
