@@ -34,8 +34,7 @@ func (h *Hub) Source() *relay.Broker {
 }
 
 // Follow implements relay.Partition.
-func (p *partition) Follow(ctx context.Context, f *relay.Follower, at push.Position) push.Position {
-	p.reach(ctx, at)
+func (p *partition) Follow(f *relay.Follower) push.Position {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.followers.Add(f)

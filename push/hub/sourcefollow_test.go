@@ -123,6 +123,27 @@ func TestSourceFollowers(t *testing.T) {
 	publisher.Wait()
 }
 
+// A follower begins behind everything that was stored before, although the hub has not got that yet.
+func TestSourceBeginsAtHead(t *testing.T) {
+	r := newRig(t, nil)
+	h := newHub(t, r, spaces(push.History{}), nil)
+	b := newSource(t, h)
+	const channel = "stream:x"
+	release := r.hold()
+	publishN(t, h, channel, 0, 5)
+	f := &noter{}
+	start := attach(t, b, channel, f).Start().Offset
+	if head, err := r.Head(t.Context(), partitionOf(channel)); err != nil || start != head.Offset {
+		t.Errorf("attached from %d, the head is %v, %v", start, head, err)
+	}
+	release()
+	publishN(t, h, channel, 5, 3)
+	testwait.True(t, "the newest arrives", func() bool { return f.last() == start+3 })
+	if got := f.offsets(); !slices.Equal(got, []uint64{start + 1, start + 2, start + 3}) {
+		t.Errorf("attached from %d, got %v", start, got)
+	}
+}
+
 // The partition begins a new epoch while gateways follow it and load.
 func TestSourceReset(t *testing.T) {
 	r := newRig(t, nil)

@@ -20,12 +20,16 @@ type attachment struct {
 	isDetached bool
 }
 
-// begin adds the follower to the partition, when the partition has reached head or a short time is over.
-func (a *attachment) begin(ctx context.Context, head push.Position) {
+// begin adds the follower to the partition. The partition may not have reached the head that it has at the broker: what it still gets up to there is left
+// out.
+func (a *attachment) begin(head push.Position) {
 	f := &a.follower
 	f.mu.Lock() // nothing is delivered before the gaps are told
 	defer f.mu.Unlock()
-	a.start = a.partition.Follow(ctx, f, head)
+	a.start = a.partition.Follow(f)
+	if a.start.Epoch == head.Epoch && a.start.Offset < head.Offset {
+		a.start, f.to = head, &fromHead{f.to, head.Offset}
+	}
 	for _, g := range f.missed {
 		f.callLocked(func(to broker.Follower) { to.Gap(g.channel, g.offset) })
 	}

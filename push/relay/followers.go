@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/broker"
 )
 
@@ -107,4 +108,41 @@ func (f *Follower) end() {
 	f.mu.Lock()
 	f.isEnded = true
 	f.mu.Unlock()
+}
+
+// fromHead is a follower that is not told of anything up to an offset, in the epoch in which it begins.
+type fromHead struct {
+	broker.Follower
+	offset uint64
+}
+
+// Deliver implements broker.Follower.
+func (f *fromHead) Deliver(batch []broker.Message) {
+	first := 0
+	for first < len(batch) && batch[first].Offset <= f.offset {
+		first++
+	}
+	if first < len(batch) {
+		f.Follower.Deliver(batch[first:])
+	}
+}
+
+// Gap implements broker.Follower.
+func (f *fromHead) Gap(channel string, offset uint64) {
+	if offset > f.offset {
+		f.Follower.Gap(channel, offset)
+	}
+}
+
+// Advance implements broker.Follower.
+func (f *fromHead) Advance(offset uint64) {
+	if offset > f.offset {
+		f.Follower.Advance(offset)
+	}
+}
+
+// Reset implements broker.Follower.
+func (f *fromHead) Reset(start push.Position) {
+	f.offset = 0
+	f.Follower.Reset(start)
 }

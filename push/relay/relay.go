@@ -18,9 +18,8 @@ var _ broker.Broker = (*Broker)(nil)
 
 // Partition is a partition that a process follows, with the logs of its channels. All methods are called concurrently.
 type Partition interface {
-	// Follow adds a follower to the partition's Followers, and returns the partition's position. Both happen under one lock. At first it waits, for a
-	// short time only, until the partition has reached a position. If a method of a follower is running, it does not wait.
-	Follow(ctx context.Context, f *Follower, at push.Position) push.Position
+	// Follow adds a follower to the partition's Followers, and returns the partition's position. Both happen under one lock.
+	Follow(f *Follower) push.Position
 	// Unfollow removes a follower.
 	Unfollow(f *Follower)
 	// Want and Unwant subscribe the partition itself to a channel, and end that: see broker.Attachment.
@@ -187,7 +186,7 @@ func (b *Broker) Attach(ctx context.Context, p broker.Partition, f broker.Follow
 	if err != nil {
 		return nil, fmt.Errorf("relay: attach: %w", err)
 	}
-	a.begin(ctx, head)
+	a.begin(head)
 	return a, nil
 }
 
