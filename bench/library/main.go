@@ -15,14 +15,20 @@ package main
 import (
 	"context"
 	"io"
+	"os"
 	"time"
 
 	"github.com/sluice-push/sluice/bench/internal/compare"
 	"github.com/sluice-push/sluice/bench/internal/load"
+	"github.com/sluice-push/sluice/bench/internal/program"
 	"github.com/sluice-push/sluice/bench/internal/report"
 )
 
-func main() { compare.Main("library", run) }
+func main() {
+	program.Main("library", func(ctx context.Context, args []string, stdout io.Writer) error {
+		return run(ctx, args, os.Stdin, stdout)
+	})
+}
 
 // result is everything that was measured.
 type result struct {

@@ -22,15 +22,21 @@ package main
 import (
 	"context"
 	"io"
+	"os"
 	"time"
 
 	"github.com/sluice-push/sluice/bench/internal/compare"
 	"github.com/sluice-push/sluice/bench/internal/load"
 	"github.com/sluice-push/sluice/bench/internal/node"
+	"github.com/sluice-push/sluice/bench/internal/program"
 	"github.com/sluice-push/sluice/bench/internal/report"
 )
 
-func main() { compare.Main("push", run) }
+func main() {
+	program.Main("push", func(ctx context.Context, args []string, stdout io.Writer) error {
+		return run(ctx, args, os.Stdin, stdout)
+	})
+}
 
 // result is everything that was measured.
 type result struct {

@@ -18,15 +18,14 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/sluice-push/sluice/bench/internal/child"
 	"github.com/sluice-push/sluice/bench/internal/node"
+	"github.com/sluice-push/sluice/bench/internal/program"
 	"github.com/sluice-push/sluice/bench/internal/report"
 )
 
@@ -42,14 +41,7 @@ namespaces:
     allow: {subscribe: [user], publish: [api], history: [], presence: []}
 `
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
-		_, _ = fmt.Fprintln(os.Stderr, "storm:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("storm", run) }
 
 // storms says what is measured.
 type storms struct {

@@ -11,27 +11,22 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/sluice-push/sluice/bench/internal/node"
+	"github.com/sluice-push/sluice/bench/internal/program"
 	"github.com/sluice-push/sluice/bench/internal/report"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
-		_, _ = fmt.Fprintln(os.Stderr, "tls:", err)
-		os.Exit(1)
-	}
+	program.Main("tls", func(ctx context.Context, args []string, stdout io.Writer) error {
+		return run(ctx, args, os.Stdin, stdout)
+	})
 }
 
 // costs says what is measured.

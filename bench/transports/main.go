@@ -18,15 +18,14 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/sluice-push/sluice/bench/internal/node"
+	"github.com/sluice-push/sluice/bench/internal/program"
 	"github.com/sluice-push/sluice/bench/internal/report"
 )
 
@@ -50,14 +49,7 @@ namespaces:
 const tcpConfig = `tcp: {listen: "127.0.0.1:0"}
 `
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "transports:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("transports", run) }
 
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("transports", flag.ContinueOnError)

@@ -16,16 +16,22 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/sluice-push/sluice/bench/internal/compare"
 	"github.com/sluice-push/sluice/bench/internal/load"
+	"github.com/sluice-push/sluice/bench/internal/program"
 	"github.com/sluice-push/sluice/bench/internal/report"
 	"github.com/sluice-push/sluice/bench/internal/server"
 )
 
-func main() { compare.Main("websocket", run) }
+func main() {
+	program.Main("websocket", func(ctx context.Context, args []string, stdout io.Writer) error {
+		return run(ctx, args, os.Stdin, stdout)
+	})
+}
 
 // run is main, or the process of a server when the first argument is serve.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {

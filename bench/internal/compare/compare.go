@@ -11,23 +11,13 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/sluice-push/sluice/bench/internal/load"
 	"github.com/sluice-push/sluice/bench/internal/report"
 )
-
-// Main is main of the command called name.
-func Main(name string, run func(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error) {
-	if err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, name+":", err)
-		os.Exit(1)
-	}
-}
 
 // Command is what the command line says.
 type Command struct {
@@ -117,8 +107,6 @@ func (c *Comparison[C]) Run(ctx context.Context, cmd *Command, args []string, st
 	r.Machine = report.ThisMachine("go run ./"+cmd.name+" "+strings.Join(args, " "), c.Peers)
 	r.Cells = make(map[string][]load.Summary)
 	_, _ = fmt.Fprintf(stdout, "%v\n", r.Machine)
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	tables, err := c.measure(ctx, cmd, stdout)
 	if err != nil {
 		return err
