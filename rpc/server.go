@@ -283,6 +283,7 @@ type Stats struct {
 	Panics   uint64 // of handlers
 	Pending  int    // calls under way
 	Conns    int    // connections
+	Proven   int    // connections of which a call was successful; all that are open without Options.MaxUnproven
 }
 
 // Stats returns the counters.
@@ -290,6 +291,6 @@ func (srv *Server) Stats() Stats {
 	c := &srv.counts
 	return Stats{
 		Calls: c.calls.Load(), OneWay: c.oneWay.Load(), Refused: c.refused.Load(), Failed: c.failed.Load(), Canceled: c.canceled.Load(),
-		Panics: c.panics.Load(), Pending: int(srv.calls.Load()), Conns: srv.sessions.Len(),
+		Panics: c.panics.Load(), Pending: int(srv.calls.Load()), Conns: srv.sessions.Len(), Proven: srv.unproven.count(),
 	}
 }

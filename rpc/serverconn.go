@@ -480,7 +480,7 @@ func (c *serverConn) close(info *session.CloseInfo) {
 	}
 	c.mu.Unlock()
 	c.cancelAll(context.Canceled)
-	c.server.unproven.remove(c)
+	c.server.unproven.end(c)
 	c.server.mu.Lock()
 	delete(c.server.conns, c)
 	c.server.mu.Unlock()

@@ -16,18 +16,25 @@ const maxUnprovenFrame = 64 << 10
 // errUnproven is in the cause of the end of an unproven connection that had to make room for a newer one.
 var errUnproven = errors.New("rpc: no call was successful, and newer connections need the room")
 
-// unproven holds the unproven connections of a server, the oldest first. See Options.MaxUnproven.
+// unproven holds the unproven connections of a server, the oldest first, and counts the others. See Options.MaxUnproven.
 type unproven struct {
 	most int // 0: no bound, and nothing is held
 
-	mu    sync.Mutex
-	conns list.List // guarded by mu: of *serverConn
+	mu     sync.Mutex // guards the following, and the places of connections
+	conns  list.List  // of *serverConn
+	proven int        // the number of open connections that are proven
+}
+
+// proof says whether a connection is proven.
+type proof struct {
+	isProven atomic.Bool   // or the connection has ended; written under unproven.mu
+	place    *list.Element // nil if the connection is not among the unproven ones
 }
 
 // add adds a connection. If there are too many then, the oldest one is ended.
 func (u *unproven) add(c *serverConn) {
 	if u.most == 0 {
-		c.proof.isProven.Store(true)
+		c.prove()
 		return
 	}
 	var oldest *serverConn
@@ -43,27 +50,43 @@ func (u *unproven) add(c *serverConn) {
 	}
 }
 
-// remove removes a connection, which has been proven or has ended.
-func (u *unproven) remove(c *serverConn) {
+// end removes a connection that has ended.
+func (u *unproven) end(c *serverConn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if c.proof.isProven.Load() {
+		u.proven--
+	}
+	u.proveLocked(c) // a call that ends later changes nothing
+}
+
+func (u *unproven) proveLocked(c *serverConn) {
+	c.proof.isProven.Store(true)
 	if c.proof.place != nil {
 		u.conns.Remove(c.proof.place)
 		c.proof.place = nil
 	}
 }
 
-// proof says whether a connection is proven.
-type proof struct {
-	isProven atomic.Bool
-	place    *list.Element // guarded by unproven.mu: nil if the connection is not among the unproven ones
+// count returns the number of proven connections.
+func (u *unproven) count() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.proven
 }
 
 // prove notes that a call of the connection was successful. It returns before the call is answered, so that the client may send large frames when it
 // has the answer.
 func (c *serverConn) prove() {
-	if !c.proof.isProven.Load() && c.proof.isProven.CompareAndSwap(false, true) {
-		c.server.unproven.remove(c)
+	if c.proof.isProven.Load() {
+		return
+	}
+	u := &c.server.unproven
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !c.proof.isProven.Load() {
+		u.proven++
+		u.proveLocked(c)
 	}
 }
 

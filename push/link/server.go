@@ -161,7 +161,7 @@ func isClosed(c <-chan struct{}) bool {
 func (s *Server) Close() error { return s.rpc.Close() }
 
 // Links returns the number of connections of gateways.
-func (s *Server) Links() int { return s.rpc.Stats().Conns }
+func (s *Server) Links() int { return s.rpc.Stats().Proven }
 
 // admit refuses calls without the secret, and all but hello while the hub is away from its broker.
 func (s *Server) admit(ctx context.Context, c *rpc.Call, dst []byte, next rpc.Func) ([]byte, error) {
@@ -201,6 +201,9 @@ func (s *Server) hello(_ context.Context, in *wire.HelloRequest) (*wire.HelloRep
 	}
 	if in.Cluster != s.options.Cluster {
 		return nil, rpc.Errorf(wire.CodeVersion, "this hub belongs to cluster %q, the gateway to %q", s.options.Cluster, in.Cluster)
+	}
+	if s.Links() >= s.options.MaxConns {
+		return nil, fmt.Errorf("%w: this hub has %d connections of gateways, which is as many as it takes", broker.ErrBusy, s.options.MaxConns)
 	}
 	s.options.Logger.Info("a gateway has connected", "node", in.Node)
 	return &wire.HelloReply{Version: wire.Version, Node: s.options.Node}, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -277,4 +278,33 @@ func TestStrangersHoldConnections(t *testing.T) {
 	closes(t, b)
 	openInTime(t, b)
 	publish(t, b, "n:a", 1)
+}
+
+// A hub takes no more connections of gateways than it is to: the next gateway is told so, and is taken when another one has left.
+func TestTooManyGateways(t *testing.T) {
+	const most = 2
+	h := newHub(t, hublink.Options{MaxConns: most}, memory.Options{})
+	var all []broker.Broker
+	for range most {
+		b := join(t, link.Options{Connections: 1}, h.address)
+		openInTime(t, b)
+		all = append(all, b)
+	}
+	last := join(t, link.Options{Connections: 1, Timeout: 100 * time.Millisecond}, h.address)
+	closes(t, last)
+	err := last.Open(testwait.Context(t), broker.Namespace{Name: "n", Partitions: 1})
+	if !errors.Is(err, broker.ErrBusy) || !strings.Contains(err.Error(), "as many as it takes") {
+		t.Errorf("one gateway too many: %v", err)
+	}
+	if n := h.server.Links(); n != most {
+		t.Errorf("%d links, want %d", n, most)
+	}
+	if err := all[0].Close(); err != nil {
+		t.Error(err)
+	}
+	openInTime(t, last)
+	if err := all[1].Close(); err != nil {
+		t.Error(err)
+	}
+	testwait.True(t, "one link is left", func() bool { return h.server.Links() == 1 })
 }
