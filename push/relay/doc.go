@@ -18,4 +18,5 @@
 // The process may be behind the broker, and behind another process from which the same gateway has got publications before. A load that left those out
 // would lose them, because the gateway ignores what it has had. So each load first asks the broker for the partition's head, and waits until the
 // logs have everything up to there. Loads that begin while the answer is awaited share the next one.
+// An attachment begins at the head, too: what the process still gets up to there is left out.
 package relay
