@@ -165,6 +165,7 @@ func TestStreamIsLost(t *testing.T) {
 				}
 			}
 			wantNothingLeft(t, p, c)
+			testwait.Receive(t, c.Done()) // a server that is closed ends its calls before the connection
 			if _, err := c.Stream(testwait.Context(t), &rpc.Request{Method: "Count"}, nil); rpc.CodeOf(err) != rpc.Unavailable {
 				t.Error(err)
 			}

@@ -3,6 +3,7 @@ package pushtest_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,6 +49,36 @@ func (t turning) Deliver(batch []broker.Message) {
 	}
 }
 
+// alternating is a follower of both brokers and of the reset between them. At any time, only one of them calls it.
+type alternating struct {
+	broker.Follower
+	mu sync.Mutex
+}
+
+func (a *alternating) Deliver(batch []broker.Message) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.Follower.Deliver(batch)
+}
+
+func (a *alternating) Gap(channel string, offset uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.Follower.Gap(channel, offset)
+}
+
+func (a *alternating) Advance(offset uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.Follower.Advance(offset)
+}
+
+func (a *alternating) Reset(start push.Position) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.Follower.Reset(start)
+}
+
 // newReplaceable returns a harness with such a broker. If plants is not nil, it plants a bug in the broker.
 func newReplaceable(t *testing.T, plant func(*replaceable)) pushtest.Harness {
 	t.Helper()
@@ -66,7 +97,8 @@ func newReplaceable(t *testing.T, plant func(*replaceable)) pushtest.Harness {
 	r.head = func(ctx context.Context, part broker.Partition) (push.Position, error) {
 		return r.current().Head(ctx, part)
 	}
-	r.attach = func(ctx context.Context, part broker.Partition, f broker.Follower) (broker.Attachment, error) {
+	r.attach = func(ctx context.Context, part broker.Partition, follower broker.Follower) (broker.Attachment, error) {
+		f := &alternating{Follower: follower}
 		r.follow = append(r.follow, func() {
 			told := make(chan struct{})
 			defer close(told)
