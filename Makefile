@@ -117,7 +117,7 @@ laws: ## Try the laws of docs/laws.md with one seed after the other, for DURATIO
 
 .PHONY: laws-planted
 laws-planted: ## Plant bugs one by one, and see that the laws find each; half an hour
-	go run ./tools/planted -flags '-laws.duration 60s -laws.patience 10s $(TESTFLAGS)' push/laws
+	go run ./tools/planted -timeout 8m -flags '-laws.duration 3m -laws.patience 10s $(TESTFLAGS)' push/laws
 
 .PHONY: proof-websocket
 proof-websocket: ## Open and close a million WebSocket connections, in all ways, and see that nothing is left
