@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-push/sluice/push"
@@ -34,6 +36,11 @@ type attachment struct {
 	mark  uint64 // the follower has everything up to here
 	spare []broker.Message
 
+	// Catch-ups have left out versions of rows: newer versions come, up to the offset conflated. Until the follower has these, it does not know all tags that
+	// rows have had above the offset certain. Other goroutines read certain; if nothing is left out, it is allCertain.
+	conflated uint64
+	certain   atomic.Uint64
+
 	mu        sync.Mutex         // guards the following
 	isSettled bool               // the outcome of Attach is final
 	address   string             // of the hub that the stream comes from
@@ -52,6 +59,7 @@ func (b *Broker) Attach(ctx context.Context, p broker.Partition, f broker.Follow
 		broker: b, partition: p, follower: f, interest: newInterest(running), cancel: cancel,
 		done: make(chan struct{}), begun: make(chan error, 1),
 	}
+	a.certain.Store(allCertain)
 	b.mu.Lock()
 	b.attachments[a] = struct{}{}
 	b.mu.Unlock()
@@ -217,7 +225,6 @@ type stream struct {
 	events      *rpc.Stream
 	last        event // what Receive decodes into
 	hasCaughtUp bool
-	conflated   uint64 // versions of rows up to here may have been left out
 }
 
 // begin opens the stream, and receives its start.
@@ -330,7 +337,7 @@ func (s *stream) deliver(messages []broker.Message, upTo uint64) {
 			if fresh[i].Offset > s.conflated {
 				break
 			}
-			retag(&fresh[i])
+			s.retag(&fresh[i])
 		}
 		s.mark = fresh[len(fresh)-1].Offset
 		s.follower.Deliver(fresh)
@@ -340,6 +347,7 @@ func (s *stream) deliver(messages []broker.Message, upTo uint64) {
 		s.mark = upTo
 		s.follower.Advance(upTo)
 	}
+	s.settleTags()
 }
 
 // gap tells the follower of a gap, unless it has everything up to there already.
@@ -353,16 +361,27 @@ func (s *stream) gap(channel string, offset uint64) {
 	s.follower.Gap(channel, offset)
 }
 
-// retag marks a message whose row may have had versions that were left out: the tags may have changed in one of them.
-func retag(m *broker.Message) {
-	if m.Retag == 0 {
+// retag marks a message whose row may have had versions that were left out, with other tags: the follower and its clients do not know these.
+func (s *stream) retag(m *broker.Message) {
+	if m.Retag == 0 || m.Retag > s.certain.Load() {
 		m.Retag = m.Offset
+	}
+}
+
+// allCertain is what attachment.certain is if nothing is left out.
+const allCertain = math.MaxUint64
+
+// settleTags notes that nothing is left out any more, if the follower has all that was.
+func (a *attachment) settleTags() {
+	if a.mark >= a.conflated {
+		a.certain.Store(allCertain)
 	}
 }
 
 // reset begins a new epoch.
 func (s *stream) reset(at push.Position) {
-	s.epoch, s.mark = at.Epoch, at.Offset
+	s.epoch, s.mark, s.conflated = at.Epoch, at.Offset, 0
+	s.settleTags()
 	s.follower.Reset(at)
 }
 
@@ -384,6 +403,7 @@ func (s *stream) catchUp(ctx context.Context, upTo uint64) error {
 			s.mark = upTo
 			s.follower.Advance(upTo)
 		}
+		s.settleTags()
 	}
 	return s.interest.resume(ctx, s.conn, s.id)
 }
@@ -397,6 +417,9 @@ const (
 func (s *stream) loadMissed(ctx context.Context, channels []string, upTo uint64) ([]broker.Message, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	if s.certain.Load() == allCertain { // otherwise some of an earlier catch-up have not come yet
+		s.certain.Store(s.mark)
+	}
 	var (
 		wait   sync.WaitGroup
 		mu     sync.Mutex
@@ -412,7 +435,7 @@ func (s *stream) loadMissed(ctx context.Context, channels []string, upTo uint64)
 					if m.Offset > upTo {
 						return nil
 					}
-					retag(&m)
+					s.retag(&m)
 					mine = append(mine, m)
 					return nil
 				})

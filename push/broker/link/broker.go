@@ -187,6 +187,7 @@ func (b *Broker) Load(
 		failed     *visitError
 		hasVisited = false
 	)
+	certain := b.certain(part)
 	err = b.call(ctx, part, true, func(ctx context.Context, c *conn) error {
 		if hasVisited {
 			return errInterrupted
@@ -194,6 +195,9 @@ func (b *Broker) Load(
 		var err error
 		h, err = c.load(ctx, &wire.LoadRequest{Channel: channel, Options: o}, func(m broker.Message) error {
 			hasVisited = true
+			if m.Retag > certain {
+				m.Retag = m.Offset
+			}
 			if err := visit(m); err != nil {
 				failed = &visitError{err}
 				return failed
@@ -206,6 +210,21 @@ func (b *Broker) Load(
 		return h, failed
 	}
 	return h, err
+}
+
+// certain returns the offset up to which the followers of a partition, and their clients, know all tags that rows have had. Such a client has perhaps been told
+// that it has everything up to a newer offset, see [attachment.certain]: if tags have changed in between, a load says that they change with the row's newest
+// version.
+func (b *Broker) certain(p broker.Partition) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	upTo := uint64(allCertain)
+	for a := range b.attachments {
+		if a.partition == p {
+			upTo = min(upTo, a.certain.Load())
+		}
+	}
+	return upTo
 }
 
 // errInterrupted means that a connection ended while a load was visiting publications.

@@ -192,6 +192,100 @@ func TestRetagAfterCatchUp(t *testing.T) {
 	}
 }
 
+// row is a version of a row of n:a with the offset at which its tags changed last.
+func row(offset, retag uint64) *broker.Message {
+	return &broker.Message{Channel: "n:a", Retag: retag, Publication: push.Publication{Offset: offset, Key: "row"}}
+}
+
+// loaded answers a load with a row, and what is kept up to a head.
+func loaded(m *broker.Message, head uint64) func(send func([]byte) error) error {
+	return func(send func([]byte) error) error {
+		_ = send(wire.AppendMessage(wire.AppendLoad(nil), m))
+		return send(wire.AppendHistory(nil, broker.History{Epoch: "e", Head: head}))
+	}
+}
+
+// In a catch-up up to 20, a row is left out whose tags have changed at 15 and whose newest version is at 25. Clients get everything up to 20 as if that were all.
+// The row's next version says that its tags have changed with it, however it comes: with the stream, with the catch-up of the next stream, or by a load of
+// the channel. When the follower has all that was left out, the offsets of the hub hold again.
+func TestTagsThatAreLeftOut(t *testing.T) {
+	for name, comes := range map[string]func(h *scripted, send func([]byte)){
+		"with the stream":   func(_ *scripted, send func([]byte)) { send(batch(25)) },
+		"with another load": func(_ *scripted, send func([]byte)) { send(wire.AppendSkipped(nil, 30)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &scripted{interest: at(10), load: loaded(row(25, 15), 27)}
+			next, last := make(chan struct{}), make(chan struct{})
+			h.follow = func(_ int, send func([]byte)) {
+				send(start("e", 10))
+				send(wire.AppendSkipped(nil, 20))
+				<-next
+				comes(h, send)
+				<-last
+				send(batch(40))
+			}
+			h.begin(t)
+			b := join(t, link.Options{}, h.address)
+			closes(t, b)
+			f := &follower{}
+			attach(t, b, f, "n:a")
+			f.reaches(t, 20)
+			retagOf := func() (retag uint64) {
+				_, err := b.Load(testwait.Context(t), "n:a", broker.LoadOptions{}, func(m broker.Message) error { retag = m.Retag; return nil })
+				if err != nil {
+					t.Error(err)
+				}
+				return retag
+			}
+			if got := retagOf(); got != 25 {
+				t.Errorf("while the row is left out, a load says that its tags changed at %d", got)
+			}
+			close(next)
+			testwait.True(t, "the row has come", func() bool {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				return len(f.messages) == 1
+			})
+			if got := f.messages[0].Retag; got != 25 {
+				t.Errorf("its tags changed at %d", got)
+			}
+			close(last)
+			f.reaches(t, 40)
+			if got := retagOf(); got != 15 {
+				t.Errorf("afterwards, a load says that its tags changed at %d", got)
+			}
+		})
+	}
+}
+
+// What was left out on one stream is known on the next one, from another hub that is behind: there is no catch-up, and the row comes without the offset of its
+// tags.
+func TestTagsThatAreLeftOutBefore(t *testing.T) {
+	h := &scripted{interest: at(10), load: loaded(row(25, 15), 27)}
+	next := make(chan struct{})
+	h.follow = func(n int, send func([]byte)) {
+		send(start("e", 10))
+		if n == 1 {
+			send(wire.AppendSkipped(nil, 20))
+			<-next
+			send(wire.AppendStart(nil, wire.Start, push.Position{})) // which ends the stream: it has begun already
+			return
+		}
+		send(batch(25, 30))
+	}
+	h.begin(t)
+	b := join(t, link.Options{}, h.address)
+	closes(t, b)
+	f := &follower{}
+	attach(t, b, f, "n:a")
+	f.reaches(t, 20)
+	close(next)
+	f.reaches(t, 30)
+	if f.messages[0].Retag != 25 || f.messages[1].Retag != 0 {
+		t.Errorf("it got %+v", f.messages)
+	}
+}
+
 // A hub that does not know a stream any more, or has too much to do, or is about to end, does not know what is wanted. Want then waits for another stream.
 func TestWantAtTheEndOfAStream(t *testing.T) {
 	for name, refusal := range map[string]error{
