@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-push/sluice/push/api"
 	"github.com/sluice-push/sluice/push/auth"
 	"github.com/sluice-push/sluice/push/broker"
+	"github.com/sluice-push/sluice/push/cluster"
 	"github.com/sluice-push/sluice/push/config"
 	"github.com/sluice-push/sluice/push/gateway"
 	"github.com/sluice-push/sluice/push/hub"
@@ -57,7 +58,7 @@ func newAccess(cfg *config.Config, insecure bool, t *tokens, keys *config.Keys) 
 			Slow:        ns.Slow,
 		})
 	}
-	if cfg.Auth.KnowsUsers() {
+	if cfg.Auth.KnowsUsers() || cfg.Role == cluster.Hub { // a hub that serves gateways only knows no users, but its gateways may
 		a.namespaces = append(a.namespaces, revocationsNamespace(cfg))
 	}
 	return a

@@ -2,15 +2,50 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/sluice-push/sluice/push"
 	"github.com/sluice-push/sluice/push/admission"
 	"github.com/sluice-push/sluice/push/auth"
+	"github.com/sluice-push/sluice/push/cluster"
 	"github.com/sluice-push/sluice/push/config"
 	"github.com/sluice-push/sluice/push/gateway"
 )
+
+// Hubs have the namespace of revocations, although they know no users: their gateways may.
+func TestHubsHaveRevocations(t *testing.T) {
+	for _, tt := range []struct {
+		role cluster.Role
+		want bool
+	}{{cluster.Hub, true}, {cluster.Gateway, false}, {cluster.All, false}} {
+		cfg := config.Default()
+		cfg.Role = tt.role
+		if got := len(newAccess(cfg, false, nil, nil).namespaces) > len(cfg.Namespaces); got != tt.want {
+			t.Errorf("%v: has it: %t", tt.role, got)
+		}
+	}
+}
+
+// A file with keys that does not exist is an error that names it and the setting.
+func TestNoFileWithKeys(t *testing.T) {
+	for _, key := range []string{"jwt", "subscription_jwt"} {
+		text := fmt.Sprintf("auth: {jwt: {algorithms: [HS256], secret: %q}, %s: {algorithms: [HS256], secret_file: /nowhere}}", strings.Repeat("s", 32), key)
+		if key == "jwt" {
+			text = "auth: {jwt: {algorithms: [HS256], secret_file: /nowhere}}"
+		}
+		cfg, err := config.Parse("", []byte(text), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = openTokens(cfg, newTokenGate(admission.NewLimits(nil), 0), slog.New(slog.DiscardHandler))
+		if err == nil || !strings.Contains(err.Error(), "/nowhere") || !strings.Contains(err.Error(), `setting "auth.`+key+`"`) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
 
 // A client with a token is not treated as anonymous if nothing can check the token.
 func TestTokensAreNotPassedOver(t *testing.T) {

@@ -46,28 +46,28 @@ func newTokenGate(limits *admission.Limits, atOnce int) *admission.Gate {
 }
 
 // openTokens returns what checks the tokens that a configuration accepts, through a gate. The caller closes it.
-func openTokens(c *config.Config, gate *admission.Gate, log *slog.Logger) (t *tokens, err error) {
-	cfg := &c.Auth
+func openTokens(c *config.Config, gate *admission.Gate, log *slog.Logger) (*tokens, error) {
 	rules, err := c.Cluster.Route.Rules()
 	if err != nil {
 		return nil, err
 	}
-	t = &tokens{gate: gate, log: log, claims: rules.Claims()}
-	defer func() {
-		if err != nil {
-			t.close()
-		}
-	}()
-	if t.connections, err = t.verifier("auth.jwt", &cfg.JWT); err != nil {
+	t := &tokens{gate: gate, log: log, claims: rules.Claims()}
+	if err := t.open(&c.Auth); err != nil {
+		t.close()
 		return nil, err
+	}
+	return t, nil
+}
+
+func (t *tokens) open(cfg *config.Auth) (err error) {
+	if t.connections, err = t.verifier("auth.jwt", &cfg.JWT); err != nil {
+		return err
 	}
 	t.subscriptions = t.connections
 	if cfg.SubscriptionJWT.Enabled() {
-		if t.subscriptions, err = t.verifier("auth.subscription_jwt", &cfg.SubscriptionJWT); err != nil {
-			return nil, err
-		}
+		t.subscriptions, err = t.verifier("auth.subscription_jwt", &cfg.SubscriptionJWT)
 	}
-	return t, nil
+	return err
 }
 
 // close stops what fetches keys.
